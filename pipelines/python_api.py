@@ -17,9 +17,9 @@ import msgspec
 from feedferry.pipelines.inspect.inspection import Inspection, read_results
 from feedferry.pipelines.inspect.inspection import inspect as inspect_inputs
 from feedferry.pipelines.inspect.inspection import parse as parse_inspect
-from feedferry.pipelines.job.flag_job import job_of_flags
-from feedferry.pipelines.job.job_file import load_job
-from feedferry.pipelines.job.run_result import JobResult, RunResult
+from feedferry.pipelines.job.file.flag_job import job_of_flags
+from feedferry.pipelines.job.file.job_file import load_job
+from feedferry.pipelines.job.run.run_result import JobResult, RunResult
 from feedferry.pipelines.observer.observer import LoggedObserver, Observer
 from feedferry.pipelines.options.convert_options import ConvertOptions, PlanOptions
 from feedferry.pipelines.options.display_options import LogOptions
@@ -149,7 +149,7 @@ def _load_engine() -> ModuleType:
     root, handler = logging.getLogger(), logging.NullHandler()
     root.addHandler(handler)
     try:
-        from feedferry.pipelines.job import engine
+        from feedferry.pipelines.job.run import engine
     finally:
         root.removeHandler(handler)
     return engine

@@ -95,6 +95,10 @@ class Anchor(msgspec.Struct, gc=False, frozen=True, forbid_unknown_fields=True):
     text: str | None
 
 
+PAGERANKS, FEEDRANKS = range(68, 101), range(1, 101)
+"""The ranks that an appliance accepts; a record may have others."""
+
+
 class Crawl(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Hints for crawling, ranking and display."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from feedferry.pipelines.job.job_file import load_job
+from feedferry.pipelines.job.file.job_file import load_job
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.setting import in_flags
 from feedferry.transforms.formats import FORMATS
@@ -252,9 +252,9 @@ def test_each_message_of_the_troubleshooting_page_is_in_the_source() -> None:
     assert sorted(text for text in quoted if text.casefold() not in source.casefold()) == []
 
 
-def test_each_line_of_the_doctor_is_on_the_page() -> None:
+def test_each_line_of_a_check_is_on_the_page() -> None:
     page = read_page("docs/troubleshooting.md")
-    folders = ("pipelines/doctor", "transforms/sources", "transforms/sinks/push/wire")
+    folders = ("pipelines/check", "transforms/sources", "transforms/sinks/push/wire")
     paths = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
     lines = re.compile(r'(?:\bok|\bwarn|\bfail|fail_of|Check)\(\s*"([a-z ]+)"')
     names = {name for path in paths for name in lines.findall(path.read_text("utf-8"))}

@@ -12,18 +12,17 @@ from random import Random
 from typing import IO
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import Span
+from feedferry.testing import FormatKit, FormatProperties
+from feedferry.testing.mutations import Mutator
+from feedferry.testing.reader_properties import Violation, check, check_memory
 from feedferry.transforms.formats import Format, ReadOptions, ReadResult
-from fuzz.containment import check_containment, damaged_documents
-from fuzz.mutate import Mutator
-from fuzz.properties import Violation, check
 from kits import KITS, Kit
-from support.hostile_streams import hostile
+from support.containment import check_containment, damaged_documents
+from support.fast_path import PROPERTIES
 
 pytestmark = pytest.mark.slow
 
@@ -34,35 +33,21 @@ MEMORY_EVERY = 50
 """How often the memory of a case is measured, which takes several times as long."""
 CORPUS = Path(__file__).parent / "fuzz" / "corpus"
 MAX_CORPUS_BYTES = 1_000_000
-MAX_SEED_BYTES = 16 << 10
 DOCUMENTS = [(name, path) for name in KITS for path in sorted((CORPUS / name).glob("*"))]
 
 USUAL = ReadOptions()
 
 
-def cases(kit: Kit, seed: str) -> Iterator[bytes]:
-    corpus = [path.read_bytes() for name, path in DOCUMENTS if name == kit.name]
-    seeds = [*kit.seeds(max_bytes=MAX_SEED_BYTES), *corpus]
-    return Mutator(
-        seeds, kit.words or (kit.record_of("1"),), random=Random(f"{kit.name} {seed}")
-    ).cases()
+class TestProperties(FormatProperties):
+    kits = tuple(KITS.values())
+    properties = PROPERTIES
+    cases = CASES
+    seed = SEED
+    memory_every = MEMORY_EVERY if CASES > 250 else 0
 
-
-@pytest.mark.parametrize("name", KITS)
-def test_all_properties_hold_for_mutated_inputs(name: str) -> None:
-    for number, data in enumerate(islice(cases(KITS[name], SEED), CASES)):
-        has_memory = CASES > 250 and number % MEMORY_EVERY == 0
-        try:
-            check(KITS[name], data, seed=number, memory=has_memory)
-        except Violation as exc:
-            raise AssertionError(f"case {number} of seed {SEED}: {data!r}") from exc
-
-
-@pytest.mark.parametrize("name", KITS)
-@settings(max_examples=150)
-@given(data=st.data())
-def test_all_properties_hold_for_hostile_streams(name: str, data: st.DataObject) -> None:
-    check(KITS[name], data.draw(hostile(KITS[name])), seed=data.draw(st.integers(0, 99)))
+    def seeds(self, kit: FormatKit) -> list[bytes]:
+        corpus = [path.read_bytes() for name, path in DOCUMENTS if name == kit.name]
+        return [*super().seeds(kit), *corpus]
 
 
 @pytest.mark.parametrize("name", [name for name, kit in KITS.items() if kit.frame])
@@ -78,7 +63,8 @@ def test_damage_that_crosses_records_neither_merges_nor_loses_them(name: str) ->
 @pytest.mark.parametrize(("name", "path"), DOCUMENTS, ids=lambda value: Path(value).name)
 def test_all_properties_hold_for_the_corpus(name: str, path: Path) -> None:
     for seed in range(8):  # of options, pieces and spans
-        check(KITS[name], path.read_bytes(), seed=seed, memory=seed == 0)
+        more = (*PROPERTIES, check_memory) if seed == 0 else PROPERTIES
+        check(KITS[name], path.read_bytes(), seed=seed, more=more)
 
 
 def test_the_corpus_is_small() -> None:
@@ -90,9 +76,13 @@ def test_the_corpus_is_small() -> None:
 
 
 def test_a_seed_has_the_same_bounded_cases_each_time() -> None:
-    first, second = (list(islice(cases(KITS["jsonl"], "7"), 300)) for _ in range(2))
+    seeds = KITS["jsonl"].seeds(max_bytes=1 << 14)
+    first, second, other = (
+        [*islice(Mutator(seeds, KITS["jsonl"].words, random=Random(seed)).cases(), 300)]
+        for seed in ("7", "7", "8")
+    )
     assert first == second
-    assert first != list(islice(cases(KITS["jsonl"], "8"), 300))
+    assert first != other
     mutator = Mutator([b"a" * 20_000], [b"word" * 5_000], random=Random(1))
     assert max(map(len, islice(mutator.cases(), 200))) == 24 << 10
 
@@ -156,6 +146,6 @@ class Endless(Broken):
 
 
 def test_a_reader_that_hangs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fuzz.properties.CPU_SECONDS", 0.2)
+    monkeypatch.setattr("feedferry.testing.reader_properties.CPU_SECONDS", 0.2)
     with pytest.raises(Violation, match=r"^hang: "):
         check(broken(Endless()), b"x", seed=0)

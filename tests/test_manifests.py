@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]  # it has no types
 
-from feedferry.pipelines.job.job_file import load_job
+from feedferry.pipelines.job.file.job_file import load_job
 from support.pages import read_page
 from support.reference import all_commands
 from support.runs import ROOT

@@ -19,26 +19,31 @@ from feedferry.schemas.span import SpanEnd
 from feedferry.transforms.chunk import ChunkWriter
 from feedferry.transforms.formats import Encoder
 from feedferry.transforms.formats.base import Adapter
-from feedferry.transforms.formats.columns.batch_plan import (
+from feedferry.transforms.formats.fast_path.columns.holes import InspectedError
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.shape_columns import Columns
+from feedferry.transforms.formats.fast_path.elements.element_block import (
+    REFUTED,
+    ElementBlock,
+    ElementShape,
+)
+from feedferry.transforms.formats.fast_path.learning.comparisons import ComparisonSchedule
+from feedferry.transforms.formats.fast_path.learning.learning_budget import LearningBudget
+from feedferry.transforms.formats.fast_path.plans.batch_plan import (
     BatchPlan,
-    ComparisonSchedule,
     Counted,
     EncodedBatch,
     encode_batch,
     learn,
 )
-from feedferry.transforms.formats.columns.element_block import REFUTED, ElementBlock, ElementShape
-from feedferry.transforms.formats.columns.element_plan import (
+from feedferry.transforms.formats.fast_path.plans.element_plan import (
     ElementEncoder,
     ElementPlan,
     learn_element,
     pieces_of,
 )
-from feedferry.transforms.formats.columns.encoded_block import EncodedBlock, Layout, Part
-from feedferry.transforms.formats.columns.holes import InspectedError
-from feedferry.transforms.formats.columns.learning_budget import LearningBudget
-from feedferry.transforms.formats.columns.record_batch import Columns, RecordBatch
-from feedferry.transforms.formats.values import notices as value_notices
+from feedferry.transforms.formats.fast_path.plans.encoded_block import EncodedBlock, Layout, Part
+from feedferry.transforms.formats.holding.values import notices as value_notices
 from feedferry.transforms.rules.normalize import normalize
 from feedferry.transforms.steps.step import AppliedSteps
 

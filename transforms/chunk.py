@@ -13,7 +13,7 @@ from feedferry.schemas.feed import Feed, TargetFeed
 from feedferry.schemas.membership import Membership, RecordOrMembership
 from feedferry.schemas.span import Span
 from feedferry.transforms.formats.base import Encoder
-from feedferry.transforms.formats.columns.batch_plan import EncodedBatch
+from feedferry.transforms.formats.fast_path.plans.batch_plan import EncodedBatch
 from feedferry.transforms.storage.atomic import AtomicFile
 from feedferry.transforms.storage.storage import Storage
 

@@ -70,12 +70,12 @@ from feedferry.transforms.formats import (
     find_format,
     format_of,
 )
-from feedferry.transforms.formats.adapt_rules import rejected
 from feedferry.transforms.formats.base import Outcome
-from feedferry.transforms.formats.columns.element_block import ElementBlock
-from feedferry.transforms.formats.columns.record_batch import RecordBatch
-from feedferry.transforms.formats.values import doubtful_url, is_unserved
-from feedferry.transforms.formats.values import notices as value_notices
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.elements.element_block import ElementBlock
+from feedferry.transforms.formats.holding.adapt_rules import rejected
+from feedferry.transforms.formats.holding.values import doubtful_url, is_unserved
+from feedferry.transforms.formats.holding.values import notices as value_notices
 from feedferry.transforms.rules.adapt import (
     LEFT_OUT,
     Adapter,

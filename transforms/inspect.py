@@ -19,9 +19,9 @@ from feedferry.schemas.notice import Notice
 from feedferry.schemas.record import Action, Record
 from feedferry.schemas.reject import Filtered, Reject, defect_type
 from feedferry.transforms.formats import ReadResult
-from feedferry.transforms.formats.columns.element_block import ElementBlock
-from feedferry.transforms.formats.columns.record_batch import RecordBatch
-from feedferry.transforms.formats.values import notices as value_notices
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.elements.element_block import ElementBlock
+from feedferry.transforms.formats.holding.values import notices as value_notices
 from feedferry.transforms.rules.group_references import GroupReferences, Groups
 from feedferry.transforms.rules.normalize import normalize
 

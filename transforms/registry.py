@@ -43,9 +43,15 @@ class Registry(Generic[Item]):
 
     def __init__(self, group: str, kind: type[Item], *items: Item) -> None:
         self._group, self._kind = group, kind
-        self.ours = items
-        self._items = {item.name: item for item in items}
+        self.ours: tuple[Item, ...] = ()
+        self._items: dict[str, Item] = {}
         self.faults: dict[str, str] = {}
+        self.include(*items)
+
+    def include(self, *items: Item) -> None:
+        """Add objects of ours, after those that are there."""
+        self.ours += items
+        self._items |= {item.name: item for item in items}
 
     def __iter__(self) -> Iterator[Item]:
         yield from [*self._items.values()]

@@ -45,8 +45,8 @@ from feedferry.transforms.compare.events import encoded, event_of
 from feedferry.transforms.compare.history import FeedHistory
 from feedferry.transforms.conversion_settings import Settings
 from feedferry.transforms.formats import AVRO, ReadOptions, ReadResult, WriteOptions
-from feedferry.transforms.formats.adapt_rules import rejected
 from feedferry.transforms.formats.base import Outcome, Survey, frames
+from feedferry.transforms.formats.holding.adapt_rules import rejected
 from feedferry.transforms.rules.adapt import Adapter, Target, adapt_membership, adapter, check_loss
 from feedferry.transforms.rules.normalize import normalize
 from feedferry.transforms.sinks.push.model import ERASING_FEEDTYPES

@@ -100,7 +100,7 @@ def check(job: str, *, offline: bool, output: str | None, **words: object) -> in
     from pathlib import Path
 
     from feedferry.pipelines.cli.results.job_checks import print_checks
-    from feedferry.pipelines.job.job_file import load_checked
+    from feedferry.pipelines.job.file.job_file import load_checked
     from feedferry.pipelines.options.display_options import DisplayOptions
     from feedferry.pipelines.options.flags import decode
 

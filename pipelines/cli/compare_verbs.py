@@ -24,11 +24,16 @@ def _flags_of(verb: str) -> list[click.Parameter]:
     from feedferry.pipelines.options.display_options import DisplayOptions
     from feedferry.pipelines.options.flags import flags_of
     from feedferry.pipelines.options.job_options import OverrideOptions
+    from feedferry.pipelines.options.push_options import CONNECTION, ApplianceOptions
     from feedferry.pipelines.options.section import Section
 
     own = {
         "diff": click_options(CompareOptions),
-        "verify": [*click_options(VerifyOptions), *click_options(OverrideOptions)],
+        "verify": [
+            *click_options(VerifyOptions),
+            *click_options(ApplianceOptions, only=CONNECTION, usual=()),
+            *click_options(OverrideOptions),
+        ],
         "validate": [*click_options(ValidateOptions), _FINDINGS_FORMAT],
     }
     path = click.Path(allow_dash=verb not in ("diff", "verify"))

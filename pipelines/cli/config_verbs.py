@@ -15,7 +15,7 @@ def schema() -> int:
     """Print the JSON Schema of job files, for editors."""
     import json
 
-    from feedferry.pipelines.job.job_text import json_schema
+    from feedferry.pipelines.job.file.job_text import json_schema
 
     click.echo(json.dumps(json_schema(), indent=2))
     return 0
@@ -39,8 +39,8 @@ def render(job: str, *, origins: bool, **words: object) -> int:
     import os
     from pathlib import Path
 
-    from feedferry.pipelines.job.job_file import load_job
-    from feedferry.pipelines.job.job_text import render as render_job
+    from feedferry.pipelines.job.file.job_file import load_job
+    from feedferry.pipelines.job.file.job_text import render as render_job
 
     click.echo(render_job(load_job(Path(job), words, os.environ), has_origins=origins), nl=False)
     return 0
@@ -75,11 +75,11 @@ def init(
     """
     table, schema = words["table"], words["schema"]
     if connection is None:
-        from feedferry.pipelines.job.init_job import write_job
+        from feedferry.pipelines.job.draft.init_job import write_job
 
         text = write_job(source, target, output, table=table, schema=schema)
     else:
-        from feedferry.pipelines.job.init_mapping import draft_for
+        from feedferry.pipelines.job.draft.init_mapping import draft_for
         from feedferry.schemas.errors import ConfigError
         from feedferry.transforms.sources import ROWS
 

@@ -136,12 +136,12 @@ def convert(**words: object) -> int:
     with ExitStack() as servers:
         with show_start(words):
             from feedferry.pipelines.convert.fork_server import early_fork_server
-            from feedferry.pipelines.job.flag_job import job_of_flags
+            from feedferry.pipelines.job.file.flag_job import job_of_flags
 
             job = job_of_flags(words)
             servers.enter_context(early_fork_server(job.convert))
             from feedferry.pipelines.cli.results.result_observer import observer_of
-            from feedferry.pipelines.job.engine import (
+            from feedferry.pipelines.job.run.engine import (
                 convert as convert_job,  # Beam takes a second to load
             )
 

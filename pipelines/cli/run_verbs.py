@@ -65,7 +65,7 @@ def run(job_file: str, **words: object) -> int:
     with ExitStack() as servers:
         with show_start(words):
             from feedferry.pipelines.convert.fork_server import early_fork_server
-            from feedferry.pipelines.job.job_file import load_job
+            from feedferry.pipelines.job.file.job_file import load_job
             from feedferry.pipelines.options.flags import decode
             from feedferry.pipelines.options.job_options import RunOptions
 
@@ -80,7 +80,7 @@ def run(job_file: str, **words: object) -> int:
             from feedferry.pipelines.cli.results.result_observer import (
                 observer_of,  # Beam takes a second to load
             )
-            from feedferry.pipelines.job.engine import run as run_job
+            from feedferry.pipelines.job.run.engine import run as run_job
 
         return run_job(job, options, observer_of(words, wording=job.reword)).exit_code
 
@@ -116,7 +116,7 @@ def list_(job: str | None, *, as_json: bool) -> None:
       feedferry runs list nightly.yaml
       feedferry runs list --format json
     """
-    from feedferry.pipelines.job.list_runs import list_runs
+    from feedferry.pipelines.job.history.list_runs import list_runs
 
     lines = list(list_runs(job, as_json=as_json))
     for line in lines:
@@ -138,7 +138,7 @@ def show(run: str, *, as_json: bool) -> None:
       feedferry runs show nightly.yaml
       feedferry runs show runs/people/20261122T020000Z-ab12
     """
-    from feedferry.pipelines.job.list_runs import show_run
+    from feedferry.pipelines.job.history.list_runs import show_run
 
     click.echo(show_run(run, as_json=as_json))
 
@@ -164,8 +164,8 @@ def clean(job: str, keep: str | None, *, dry_run: bool) -> None:
     import os
     from pathlib import Path
 
-    from feedferry.pipelines.job.job import Retention
-    from feedferry.pipelines.job.list_runs import clean_runs, parse_keep
+    from feedferry.pipelines.job.file.job import Retention
+    from feedferry.pipelines.job.history.list_runs import clean_runs, parse_keep
     from feedferry.transforms.storage.storage import is_object
 
     if is_object(job):
@@ -178,7 +178,7 @@ def clean(job: str, keep: str | None, *, dry_run: bool) -> None:
     elif keep is not None:
         retention = parse_keep(keep)
     elif Path(job).is_file():
-        from feedferry.pipelines.job.job_file import load_job
+        from feedferry.pipelines.job.file.job_file import load_job
 
         retention = load_job(Path(job), {}, os.environ).keep
     else:
@@ -201,7 +201,7 @@ def state() -> None:
 @_FORMAT
 def show_state(state: str, *, as_json: bool) -> None:
     """Show the source of a state, its number of documents, and its watermark."""
-    from feedferry.pipelines.job.edit_state import find_state, show_state
+    from feedferry.pipelines.job.history.edit_state import find_state, show_state
 
     click.echo(show_state(find_state(state), as_json=as_json))
 
@@ -218,7 +218,7 @@ def set_(state: str, watermark: str) -> None:
     Examples:
       feedferry state set nightly.yaml --watermark 2026-11-01T00:00:00
     """
-    from feedferry.pipelines.job.edit_state import find_state, set_watermark
+    from feedferry.pipelines.job.history.edit_state import find_state, set_watermark
 
     click.echo(set_watermark(find_state(state), watermark))
 
@@ -230,7 +230,7 @@ def clear(state: str) -> None:
 
     To send everything and keep track of deletions, use feedferry run --refresh instead.
     """
-    from feedferry.pipelines.job.edit_state import clear_state, find_state
+    from feedferry.pipelines.job.history.edit_state import clear_state, find_state
 
     click.echo(clear_state(find_state(state)))
 
@@ -245,7 +245,7 @@ def export(state: str, output: IO[bytes]) -> None:
     Examples:
       feedferry state export people -o people.jsonl
     """
-    from feedferry.pipelines.job.edit_state import export_state, find_state
+    from feedferry.pipelines.job.history.edit_state import export_state, find_state
 
     export_state(find_state(state), output)
 
@@ -260,7 +260,7 @@ def import_(state: str, file: IO[bytes]) -> None:
     Examples:
       feedferry state import people people.jsonl
     """
-    from feedferry.pipelines.job.edit_state import find_state, import_state
+    from feedferry.pipelines.job.history.edit_state import find_state, import_state
 
     click.echo(import_state(find_state(state), file, name=file.name))
 

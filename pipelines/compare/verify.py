@@ -1,7 +1,7 @@
 """Verify a migration at its target: every document of an input is there, with the same fields.
 
-The target is a rehearsal appliance, which lists its documents, another input, such as a spool or an
-archive, or the servers of the documents, which are asked for each URL.
+The target is an appliance that lists its documents, another input, such as a spool or an archive,
+or the servers of the documents, which are asked for each URL.
 """
 
 import tempfile
@@ -11,38 +11,83 @@ from pathlib import Path
 
 from feedferry.pipelines.compare.diff import ComparedInputs, takes_updates, target_of
 from feedferry.pipelines.compare.inputs import CompareInput
-from feedferry.pipelines.compare.target_documents import HELD_FIELDS, listed_documents
 from feedferry.pipelines.compare.url_checks import url_events
 from feedferry.pipelines.options.compare_options import URLS, VerifyOptions
+from feedferry.pipelines.options.flags import decode
+from feedferry.pipelines.options.push_options import CONNECTION, ApplianceOptions
+from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.membership import Membership
-from feedferry.schemas.record import Record
+from feedferry.schemas.record import Action, Record
 from feedferry.transforms.compare.comparison import ALL, Comparer, Sample
 from feedferry.transforms.compare.differences import CONTENT
 from feedferry.transforms.compare.events import Event
 from feedferry.transforms.compare.history import each
 from feedferry.transforms.formats import ReadResult
+from feedferry.transforms.sinks.push.settings import PushSettings
+from feedferry.transforms.sinks.push.wire.address import appliance_at
+from feedferry.transforms.sinks.push.wire.client import ApplianceClient
+from feedferry.transforms.sinks.push.wire.protocol import Appliance, ApplianceProtocol
+from feedferry.transforms.sinks.push.wire.reader import TargetReader
+
+_DOCUMENTS = (Action.ADD, Action.UPDATE)
+
+
+def find_listing(
+    options: VerifyOptions, words: Mapping[str, object], push: PushSettings | None = None
+) -> Appliance | None:
+    """Return the appliance whose documents are listed, None for a target that is no appliance.
+
+    That of a push has its credentials, and `words` those of another one. Raise ConfigError for an
+    appliance that cannot list its documents.
+    """
+    if not options.against.startswith(("http://", "https://")):
+        return None
+    if push is not None and push.appliance.url == options.against:
+        appliance = push.appliance
+    else:
+        stated = {name: words[name] for name in CONNECTION if words.get(name) is not None}
+        given = decode(ApplianceOptions, {"url": options.against, **stated})
+        appliance = appliance_at(
+            given.url,
+            setting="against",
+            ca_file=given.ca_file,
+            proxy=given.proxy,
+            auth=given.auth,
+        )
+    if appliance.protocol.list_documents is None:
+        raise ConfigError(
+            f"⟦against⟧: {appliance.url}: appliances of the kind {appliance.protocol.name} cannot"
+            " list their documents; expected an appliance that can, or another input, such as the"
+            " run of another target"
+        )
+    return appliance
 
 
 @contextmanager
 def verify(
-    names: Iterable[str], words: Mapping[str, object], options: VerifyOptions
+    names: Iterable[str],
+    words: Mapping[str, object],
+    options: VerifyOptions,
+    appliance: Appliance | None,
 ) -> Iterator[ComparedInputs]:
     """Compare a target with an input, which is as `--to` would hold it if that is given.
 
-    The differences lead from the target to the input: an added document is missing at the target,
-    and a removed document was deleted by the input and is still there. Documents of the target that
-    the input does not mention are only counted.
+    The `appliance` lists its documents. The differences lead from the target to the input: an added
+    document is missing at the target, and a removed document was deleted by the input and is still
+    there. Documents of the target that the input does not mention are only counted.
     """
     against = options.against
-    is_listed = against.startswith(("http://", "https://"))
     with tempfile.TemporaryDirectory(prefix="feedferry-verify-") as name:
         folder = Path(name)
         target = target_of(words)
         expected = CompareInput(names, words, folder=folder, target=target)
         results: Iterable[ReadResult | Event] = expected.results()
-        fields = HELD_FIELDS if is_listed else None
-        if is_listed or against == URLS:  # no appliance lists groups, and no server knows them
+        fields = None
+        if appliance is not None or against == URLS:  # no appliance lists groups, no server has any
             results = (item for item in results if not isinstance(item, Membership))
+        if appliance is not None:
+            fields = appliance.protocol.listed_fields
+            results = _as_listed(results, appliance.protocol)
         if against == URLS:
             results = filter(_has_url, each(results))
             fields = frozenset({CONTENT} if options.contents else ())
@@ -61,11 +106,35 @@ def verify(
                 comparer.add_before(
                     url_events(documents, requests=options.requests, reads_contents=reads)
                 )
-            elif is_listed:
-                comparer.add_before(listed_documents(against, held_in=options.held_in))
+            elif appliance is not None:
+                comparer.add_before(_listed(appliance, options))
             else:
                 comparer.add_before(CompareInput((against,), words, folder=folder).results())
             yield ComparedInputs(counts=comparer.compare(), comparer=comparer, after=expected)
+
+
+def _as_listed(
+    results: Iterable[ReadResult | Event], protocol: ApplianceProtocol
+) -> Iterable[ReadResult | Event]:
+    """Return the results of the input, documents in the form of the list of an appliance."""
+    convert = protocol.as_listed
+    if convert is None:
+        return results
+    return (
+        convert(item) if isinstance(item, Record) and item.action in _DOCUMENTS else item
+        for item in each(results)
+    )
+
+
+def _listed(appliance: Appliance, options: VerifyOptions) -> Iterator[Event]:
+    """Yield the documents of an appliance, those of one datasource or profile if it is stated."""
+    list_documents = appliance.protocol.list_documents
+    if list_documents is None:
+        raise AssertionError(f"{appliance.url}: an appliance without a list")
+    held_in = options.held_in or appliance.profile or None
+    with ApplianceClient(appliance) as client:
+        for document in list_documents(TargetReader(appliance, client), held_in):
+            yield Event(document.record, document.size, document.sha256)
 
 
 def _sample_of(options: VerifyOptions) -> Sample:

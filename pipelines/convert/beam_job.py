@@ -10,14 +10,14 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, wait
+from concurrent.futures import wait
 from contextlib import suppress
-from typing import TypeVar
 from uuid import uuid4
 
 import apache_beam as beam
 from apache_beam.runners.runner import PipelineResult
 
+from feedferry.pipelines.observer.signals import in_thread
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.schemas.errors import FatalError, FeedferryError
 from feedferry.schemas.units import duration_text
@@ -31,7 +31,6 @@ _STALL_CHECKS = 60
 """Progress is read this often in the time of a stall: on a shared disk, it may be many files."""
 
 _MESSAGE_LENGTH = 300
-_Result = TypeVar("_Result")
 _log = logging.getLogger(__name__)
 
 
@@ -149,20 +148,6 @@ def _cancel(result: PipelineResult) -> None:
             _first_line(exc),
             extra={"is_shown": True},
         )
-
-
-def in_thread(call: Callable[[], _Result], name: str = "job") -> Future[_Result]:
-    """Call a function in a thread that does not keep the command from ending."""
-    future: Future[_Result] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(call())
-        except BaseException as exc:  # raised again by future.result()
-            future.set_exception(exc)
-
-    threading.Thread(target=run, name=name, daemon=True).start()
-    return future
 
 
 def _first_line(exc: Exception) -> str:

@@ -71,7 +71,8 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True):
 
     `configs` are the configurations of the inputs that are not files of records; files of records
     are cut into spans of `span_bytes`. Conversions with the same fingerprint write the same output.
-    `remote` is the folder in object storage of which the output folder is the mirror.
+    `remote` is the folder in object storage of which the output folder is the mirror. `run` and
+    `generation` are those of a run of a job, which formats may write (see `WriteOptions`).
     """
 
     options: ConvertOptions
@@ -81,6 +82,8 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True):
     span_bytes: int
     fingerprint: str
     remote: RemoteFolder | None = None
+    run: str = ""
+    generation: int = 0
 
     @property
     def output(self) -> Path:
@@ -138,6 +141,8 @@ def convert(
     begun = "resumed" if is_resumed else "begun"
     _log.info("conversion to %s: %s; inputs: %s", conversion.output, begun, len(spans))
     settings = settings_of(options, conversion.known_urls, work, conversion.configs)
+    writing = replace(settings.writing, run=conversion.run, generation=conversion.generation)
+    settings = replace(settings, writing=writing)
     if remote is not None:
         settings = replace(
             settings,

@@ -3,7 +3,6 @@
 This module does not import Beam, so that the server and the command load it at the same time.
 """
 
-import signal
 import subprocess
 import sys
 import threading
@@ -17,19 +16,19 @@ import msgspec
 
 from feedferry.pipelines.convert.worker import WorkerRequest, load_numpy
 from feedferry.pipelines.observer.logs import log_settings
+from feedferry.pipelines.observer.signals import uninterrupted
 from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.transforms.processes import end_group, start_child
 from feedferry.transforms.sources import find_source
 
 _EXIT_SECONDS = 10.0
-_RELAY_SECONDS = 1.0
-"""Time for the last lines on the stderr of workers: a program that one started may hold it open."""
+_WORKER = "feedferry.pipelines.convert.worker"
 
 
 class ForkedWorker(NamedTuple):
     """One worker process of a server, and its exit code when it has ended."""
 
     server: "ForkServer"
-    pid: int
     end: Future[int]
 
 
@@ -37,16 +36,10 @@ class ForkServer:
     """A process that has loaded Beam and forks worker processes; see `worker.py`."""
 
     def __init__(self) -> None:
-        """Start it, without a shell and without the working folder on its module path."""
         log = msgspec.json.encode(msgspec.structs.replace(log_settings(), files=())).decode()
-        command = [sys.executable, "-P", "-m", "feedferry.pipelines.convert.worker", log]
         pipe = subprocess.PIPE
-        # A process that is starting would print a traceback on Ctrl-C; it unblocks SIGINT later.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        self._process = start_child(_WORKER, log, stdout=pipe, stderr=pipe)
+        self.is_killed = False
         self._ends: dict[int, Future[int]] = {}
         self._started = SimpleQueue[int]()
         stdin, stdout, stderr = self._process.stdin, self._process.stdout, self._process.stderr
@@ -63,31 +56,25 @@ class ForkServer:
 
         If the server has ended, so has the worker, with the same exit code.
         """
-        self.send(WorkerRequest(environment=environment, log=log_settings()))
+        request = WorkerRequest(environment=environment, log=log_settings())
+        with suppress(OSError, ValueError):  # the server has ended, which it reports otherwise
+            self._requests.write(msgspec.json.encode(request) + b"\n")
+            self._requests.flush()
         pid = self._started.get()
         if not pid:
             self._started.put(pid)
-        return ForkedWorker(self, pid, self._ends[pid])
-
-    def send(self, request: WorkerRequest | int) -> None:
-        """Send a request, or the id of a worker to kill; an ended server reports otherwise."""
-        with suppress(OSError, ValueError):
-            self._requests.write(msgspec.json.encode(request) + b"\n")
-            self._requests.flush()
+        return ForkedWorker(self, self._ends[pid])
 
     def kill(self) -> None:
-        """Kill all workers and the server."""
-        running = [(pid, end) for pid, end in tuple(self._ends.items()) if not end.done()]
-        for pid, _ in running:
-            self.send(pid)
-        for _, end in running:
-            with suppress(TimeoutError):
-                end.result(_EXIT_SECONDS)
-        self._process.kill()
-        self._process.wait()
+        """Kill the server and all workers, also one that is being forked, and wait for them.
+
+        All of them hold stderr open until they have ended.
+        """
+        self.is_killed = True
+        end_group(self._process)
+        self._relay.join(_EXIT_SECONDS)
         with suppress(OSError):
             self._requests.close()
-        self._relay.join(_RELAY_SECONDS)
 
     def _read_reports(self, stdout: IO[bytes]) -> None:
         with stdout:
@@ -126,7 +113,7 @@ def uses_processes(options: ConvertOptions) -> bool:
 def early_fork_server(options: ConvertOptions) -> Iterator[None]:
     """Start the fork server of a conversion that will need one, before Beam is loaded with numpy.
 
-    Servers that still run at the end of the block are killed.
+    A server that still runs at the end of the block is killed.
     """
     try:
         if uses_processes(options) and options.runner is None:
@@ -134,18 +121,22 @@ def early_fork_server(options: ConvertOptions) -> Iterator[None]:
         load_numpy()
         yield
     finally:
-        while _servers:
-            _servers.pop().kill()
+        end_fork_server()
 
 
 def find_fork_server() -> ForkServer:
-    """Return the server that was started last, which may have ended; start one if there is none."""
+    """Return the server, which may have ended; start it if there is none."""
     if not _servers:
-        _servers.append(ForkServer())
+        uninterrupted(lambda: _servers.append(ForkServer()))
     return _servers[-1]
 
 
-def forget_fork_server(server: ForkServer) -> None:
-    """Let the next pipeline start a server of its own."""
-    if server in _servers:
-        _servers.remove(server)
+def end_fork_server() -> None:
+    """Kill the server; the next pipeline starts one of its own."""
+
+    def end() -> None:
+        while _servers:
+            _servers[-1].kill()
+            _servers.pop()
+
+    uninterrupted(end)

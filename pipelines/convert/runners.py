@@ -27,16 +27,18 @@ from apache_beam.runners.portability.portable_runner import JobServiceHandle
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, create_runner
 from google.protobuf import json_format, text_format  # type: ignore[import-untyped]
 
-from feedferry.pipelines.convert.beam_job import in_thread
 from feedferry.pipelines.convert.fork_server import (
     ForkedWorker,
+    ForkServer,
+    end_fork_server,
     find_fork_server,
-    forget_fork_server,
     uses_processes,
 )
 from feedferry.pipelines.convert.worker import shorten_sampling
+from feedferry.pipelines.observer.signals import in_thread
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.schemas.errors import ConfigError, FatalError
+from feedferry.transforms.processes import exit_reason
 
 _DASK = "apache_beam.runners.dask.dask_runner.DaskRunner"
 _DASK_NAME = "daskrunner"
@@ -126,7 +128,7 @@ class LocalRunner(fn_runner.FnApiRunner):
         if options.view_as(DirectOptions).direct_running_mode != _MULTI_PROCESSING:
             return run(pipeline, options)
         LocalWorker.deaths.clear()
-        server = find_fork_server()
+        LocalWorker.server = find_fork_server()
         result = in_thread(lambda: run(pipeline, options), name="pipeline")
         try:
             return result.result()
@@ -135,17 +137,17 @@ class LocalRunner(fn_runner.FnApiRunner):
                 raise _death_error(LocalWorker.deaths[0]) from exc
             raise
         finally:  # also after a signal, which ends the wait
-            server.kill()
+            end_fork_server()
             wait([result], _EXIT_SECONDS)
-            forget_fork_server(server)
 
 
 @worker_handlers.WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
 class LocalWorker(worker_handlers.GrpcWorkerHandler):
     """One worker process; `close` ends it in any state."""
 
+    server: ClassVar[ForkServer]
     deaths: ClassVar[list[int]] = []
-    """Exit codes of workers that ended before they were closed."""
+    """Exit codes of workers that ended by themselves before they were closed."""
 
     def __init__(self, _command: bytes, *args: object) -> None:
         super().__init__(*args)
@@ -163,7 +165,7 @@ class LocalWorker(worker_handlers.GrpcWorkerHandler):
             ),
             "WORKER_ID": self.worker_id,
         }
-        self._process = find_fork_server().fork(environment)
+        self._process = self.server.fork(environment)
         threading.Thread(target=self._watch, args=(self._process,), daemon=True).start()
 
     def close(self) -> None:
@@ -190,7 +192,7 @@ class LocalWorker(worker_handlers.GrpcWorkerHandler):
         try:
             self._process.end.result(seconds)
         except TimeoutError:
-            self._process.server.send(self._process.pid)
+            self._process.server.kill()  # Beam closes the other workers next
             self._process.end.result()
 
     def _watch(self, process: ForkedWorker) -> None:
@@ -198,7 +200,8 @@ class LocalWorker(worker_handlers.GrpcWorkerHandler):
         code = process.end.result()
         if self._is_closing.is_set():
             return
-        self.deaths.append(code)
+        if not self.server.is_killed:
+            self.deaths.append(code)
         self.data_conn._closed = True
         while not self._is_closing.wait(_POLL_SECONDS):
             self.control_conn.abort(RuntimeError(f"a worker process ended with exit code {code}"))
@@ -227,9 +230,10 @@ class LocalWorker(worker_handlers.GrpcWorkerHandler):
 
 
 def _death_error(code: int) -> FatalError:
-    reason = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
     fix = "; use fewer --jobs if memory is short" if code == -signal.SIGKILL else ""
-    return FatalError(f"a worker process ended with {reason}; start again to resume{fix}")
+    return FatalError(
+        f"a worker process ended with {exit_reason(code)}; start again to resume{fix}"
+    )
 
 
 def _short_name(runner: str) -> str:

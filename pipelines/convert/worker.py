@@ -1,30 +1,31 @@
 """The fork server of a local run: it loads Beam once, and forks the worker processes.
 
 The command starts it as `python -P -m feedferry.pipelines.convert.worker LOG`, with the settings
-of its log as JSON, before it loads Beam itself. It sends a line of JSON for each worker to start,
-and for each worker to kill, with its process id. The server reports `PID` when a worker has
-started, and `PID CODE` when it has ended.
+of its log as JSON, before it loads Beam itself. It sends a line of JSON for each worker to start.
+The server reports `PID` when a worker has started, and `PID CODE` when it has ended.
 
 Standard input is a pipe that the command holds open. When the command ends, even by SIGKILL, the
-pipe closes and the server ends. Workers end when the server does: each reads from a pipe that the
-server holds open. The server has no threads of its own, so that a fork is safe.
+pipe closes, and the server kills its process group. The command kills the same group when a run
+ends early. Each worker also reads from a pipe that the server holds open, and ends if the server
+alone was killed. The server has no threads of its own, so that a fork is safe.
 """
 
 import gc
 import os
+import select
 import signal
 import sys
-import threading
 import traceback
 import warnings
-from types import FrameType
+from typing import NoReturn
 
 import msgspec
 
 from feedferry.pipelines.observer.logs import LogSettings, configure_logging
+from feedferry.transforms.processes import end_at_eof, leave_signals_to_parent
 
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
-_ORPHAN_EXIT = 1
+_BLOCK_BYTES = 1 << 16
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 _SAMPLING_MILLISECONDS = 5
 
@@ -60,24 +61,35 @@ def shorten_sampling() -> None:
 
 
 class WorkerForker:
-    """Forks and kills workers, and reports those that start and end."""
+    """Forks workers, and reports those that start and end."""
 
     def __init__(self) -> None:
         self._workers: set[int] = set()
         self._lifeline, self._held_open = os.pipe()
+        self._woken, self._wake = os.pipe()
 
-    def serve(self) -> None:
-        """Answer the requests of the command, until it ends."""
-        signal.signal(signal.SIGCHLD, self._report_ended)
-        for line in sys.stdin.buffer:
-            request = msgspec.json.decode(line, type=WorkerRequest | int)
-            # Meanwhile no worker is reaped, so that its process id is not used again.
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-            if isinstance(request, WorkerRequest):
-                self._fork(request)
-            elif request in self._workers:
-                os.kill(request, signal.SIGKILL)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+    def serve(self) -> NoReturn:
+        """Answer the requests of the command until it ends; then kill this process group.
+
+        The end of a worker wakes the loop by a pipe. A handler alone would run only after the next
+        request if the signal comes just before the loop waits.
+        """
+        os.set_blocking(self._wake, False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        rest = b""
+        while True:
+            ready, _, _ = select.select([_STDIN, self._woken], [], [])
+            if self._woken in ready:
+                os.read(self._woken, _BLOCK_BYTES)
+                self._report_ended()
+            if _STDIN in ready:
+                block = os.read(_STDIN, _BLOCK_BYTES)
+                if not block:
+                    os.killpg(0, signal.SIGKILL)
+                *requests, rest = (rest + block).split(b"\n")
+                for request in requests:
+                    self._fork(msgspec.json.decode(request, type=WorkerRequest))
 
     def _fork(self, request: WorkerRequest) -> None:
         with warnings.catch_warnings():
@@ -91,14 +103,15 @@ class WorkerForker:
 
     def _work(self, request: WorkerRequest) -> None:
         """Work until the command closes the connection, or the server ends; never return."""
-        code = _ORPHAN_EXIT
+        code = 1
         try:
-            os.close(self._held_open)
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for pipe in (self._held_open, self._woken, self._wake):
+                os.close(pipe)
             os.dup2(os.open(os.devnull, os.O_RDONLY), _STDIN)
             os.dup2(_STDERR, _STDOUT)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-            threading.Thread(target=self._end_with_the_server, name="parent", daemon=True).start()
+            end_at_eof(self._lifeline)
             os.environ.update(request.environment)
             configure_logging(request.log)
             from apache_beam.runners.worker import sdk_worker_main
@@ -111,27 +124,18 @@ class WorkerForker:
             sys.stderr.flush()
             os._exit(code)
 
-    def _end_with_the_server(self) -> None:
-        os.read(self._lifeline, 1)
-        os._exit(_ORPHAN_EXIT)
-
-    def _report_ended(self, number: int, frame: FrameType | None) -> None:
+    def _report_ended(self) -> None:
         while self._workers:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:  # this handler has interrupted itself after waitpid
-                return
+            pid, status = os.waitpid(-1, os.WNOHANG)
             if not pid:
                 return
             self._workers.discard(pid)
             os.write(_STDOUT, b"%d %d\n" % (pid, os.waitstatus_to_exitcode(status)))
 
 
-def main(log: LogSettings) -> None:
-    """Serve until the command ends; leave a Ctrl-C of the terminal to the command."""
-    # A function, because programs that a worker starts would inherit SIG_IGN.
-    signal.signal(signal.SIGINT, lambda number, frame: None)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+def main(log: LogSettings) -> NoReturn:
+    """Serve until the command ends."""
+    leave_signals_to_parent()
     configure_logging(log)
     gc.disable()
     load_numpy()
@@ -143,7 +147,6 @@ def main(log: LogSettings) -> None:
     gc.freeze()  # no worker searches the modules for garbage, so that their memory stays shared
     gc.enable()
     WorkerForker().serve()
-    os._exit(_ORPHAN_EXIT)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def _findings(
         yield from _of_file(span, reading, is_checked=chosen.dtd)
         format_ = find_format(span.format)
         names = format_.element_names if format_ is not None else None
-        has_header = names is not None and names.has_header
+        has_header = names is not None and bool(names.header)
         with closing(read_span(SpanRequest(span=span, options=reading))) as results:
             yield from validation.findings(results, has_header=has_header)
     yield from cross.findings()

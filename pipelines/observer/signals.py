@@ -4,15 +4,17 @@ The first SIGINT or SIGTERM is raised as an exception, and the second one ends t
 A push or a receiver finishes its current work at the first signal instead.
 """
 
+import _thread
 import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from types import FrameType
-from typing import NoReturn
+from typing import TypeVar
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _STDERR = 2
@@ -20,8 +22,11 @@ _LEAST_SECONDS = 0.001
 """A timer of 0 never ends."""
 
 _AGAIN_SECONDS = 0.01
+_IMPORT = "<frozen importlib._bootstrap>"
 _SIGNAL_EXIT = 128
 """A shell expects this plus the number of the signal."""
+
+_Result = TypeVar("_Result")
 
 
 class Terminated(BaseException):
@@ -39,8 +44,12 @@ def deadline_raised(at: float | None) -> Iterator[None]:
         yield
         return
 
-    def handle(number: int, frame: FrameType | None) -> NoReturn:
-        raise DeadlinePassed
+    outer = _count_imports(sys._getframe())
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if _count_imports(frame) == outer:
+            raise DeadlinePassed
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS)
 
     previous = signal.signal(signal.SIGALRM, handle)
     try:
@@ -56,15 +65,20 @@ def raised() -> Iterator[None]:
     """Raise KeyboardInterrupt or Terminated at the first signal; exit without clean-up at the next.
 
     A run can be resumed after that, as after SIGKILL. Python ignores an exception in a finalizer,
-    and imports have finalizers; the signal is sent again then.
+    and modules ignore one while they are imported, some of which is then missing, or locked for
+    ever. So an import is not interrupted, and the signal is sent again in both cases.
     """
     is_ending = False
     report = sys.unraisablehook
+    outer = _count_imports(sys._getframe())
 
-    def handle(number: int, frame: FrameType | None) -> NoReturn:
+    def handle(number: int, frame: FrameType | None) -> None:
         nonlocal is_ending
         if is_ending:
             os._exit(_SIGNAL_EXIT + number)
+        if _count_imports(frame) > outer:
+            _send_later(number)
+            return
         is_ending = True
         raise _exception_of(number)
 
@@ -75,7 +89,7 @@ def raised() -> Iterator[None]:
             return
         is_ending = False
         number = signal.SIGINT if ignored.exc_type is KeyboardInterrupt else signal.SIGTERM
-        threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), number)).start()
+        _send_later(number)
 
     sys.unraisablehook = send_again
     try:
@@ -118,10 +132,56 @@ def draining(drain: Callable[[], None]) -> Iterator[ReceivedSignal]:
         yield received
 
 
+def in_thread(call: Callable[[], _Result], name: str = "job") -> Future[_Result]:
+    """Call a function in a thread that does not keep the command from ending."""
+    future: Future[_Result] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as exc:  # raised again by future.result()
+            future.set_exception(exc)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return future
+
+
+def uninterrupted(call: Callable[[], _Result]) -> _Result:
+    """Return the result of a function that the exception of a signal cannot cut short.
+
+    Such exceptions are raised in the main thread. It waits for another thread, to the end.
+    """
+    future = in_thread(call)
+    try:
+        return future.result()
+    finally:
+        wait([future])
+
+
 def write_in_handler(message: str) -> None:
     """Write a line to stderr in a signal handler, over a line of progress."""
     clear = "\r\x1b[K" if os.isatty(_STDERR) else ""
     os.write(_STDERR, f"{clear}{message}\n".encode())
+
+
+def _count_imports(frame: FrameType | None) -> int:
+    """Return the number of frames of imports in a stack."""
+    count = 0
+    while frame is not None:
+        count += frame.f_code.co_filename == _IMPORT
+        frame = frame.f_back
+    return count
+
+
+def _send_later(number: int) -> None:
+    """Send a signal to this process again, soon; called in a signal handler."""
+
+    def send() -> None:
+        time.sleep(_AGAIN_SECONDS)
+        os.kill(os.getpid(), number)
+
+    # A `threading.Thread` takes a lock, which the interrupted code may hold.
+    _thread.start_new_thread(send, ())
 
 
 def _exception_of(number: int) -> type[BaseException]:

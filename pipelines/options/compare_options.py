@@ -79,8 +79,8 @@ declare(
     VerifyOptions,
     Section.CHECK,
     against=Flag(
-        "Address of a rehearsal appliance, a spool, or another input; urls asks the servers of the"
-        " documents.",
+        "Address of an appliance that lists its documents, such as a rehearsal appliance, or"
+        " another input, such as a spool; urls asks the servers of the documents.",
         _AGAINST,
         metavar=f"URL|INPUT|{URLS}",
         key="verify.against",

@@ -48,6 +48,10 @@ DRY_RUN = Flag(
 """The flag of `convert` and `run`, whose dry run is a plan."""
 
 
+CONNECTION = ("ca_file", "proxy", "auth")
+"""The options of an appliance that `verify` has, too."""
+
+
 class ApplianceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How an appliance is pushed to; durations are in seconds."""
 
@@ -74,11 +78,15 @@ declare(
     ApplianceOptions,
     Section.APPLIANCE,
     url=Flag(
-        "The appliance: http://HOST:19900 or http://HOST/…/recvdata.xml.",
+        "Address of the appliance, which also states its kind.",
         metavar="URL",
         key="target.url",
     ),
-    profile=Flag("Profile that receives Thunderstone data.", metavar="NAME", key="target.profile"),
+    profile=Flag(
+        "Profile that receives the data, of an appliance with profiles.",
+        metavar="NAME",
+        key="target.profile",
+    ),
     ca_file=Flag(
         "Certificates to trust.", PATH, default="those of the system", key="target.ca_file"
     ),
@@ -100,7 +108,7 @@ declare(
     ),
     reply_timeout=Flag("Time limit to wait for a reply.", TIMEOUT, key="push.timeout.read"),
     on_refusal=Flag("Search a refused chunk for the bad records, stop, or skip it."),
-    gzip=Flag("Compress small requests, if the appliance takes that. A GSA does, below 1 MiB."),
+    gzip=Flag("Compress small requests, for an appliance that takes compressed ones."),
     attempts=Flag("Times to try a chunk.", count_of("times", minimum=1)),
 )
 declare(

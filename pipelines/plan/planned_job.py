@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from feedferry.pipelines.job.flag_job import job_of_flags
-from feedferry.pipelines.job.job import Job
-from feedferry.pipelines.job.job_file import job_file_of, load_job
+from feedferry.pipelines.job.file.flag_job import job_of_flags
+from feedferry.pipelines.job.file.job import Job
+from feedferry.pipelines.job.file.job_file import job_file_of, load_job
 from feedferry.pipelines.observer.observer import Observer, Step, followed
 from feedferry.pipelines.options.value_parsers import NO_OUTPUT, SampleSize
 from feedferry.pipelines.plan.plan import Plan, make_plan, predict_push
@@ -16,7 +16,7 @@ from feedferry.pipelines.plan.plan import Plan, make_plan, predict_push
 def find_planned(words: Mapping[str, object]) -> Job:
     """Return the job of the only INPUT if that is a job file, otherwise that of the flags."""
     if (path := job_file_of(words)) is None:
-        return job_of_flags({**words, "output": NO_OUTPUT, "url": None})
+        return job_of_flags({**words, "output": NO_OUTPUT})
     flags = {name: word for name, word in words.items() if name not in ("inputs", "sample")}
     job = load_job(path, flags, os.environ)
     if job.home.exists():

@@ -32,12 +32,11 @@ from feedferry.transforms.sinks.push.chunk_parts import scan_feed
 from feedferry.transforms.sinks.push.model import BLOCK_BYTES, REQUEST_BYTES_LIMIT, open_chunk_file
 from feedferry.transforms.sinks.push.push_plan import (
     check_several_full,
-    endpoint_of,
     plan_chunks,
     pushed_formats,
 )
 from feedferry.transforms.sinks.push.settings import PushSettings, SeveralFull
-from feedferry.transforms.sinks.push.wire.protocol import Endpoint
+from feedferry.transforms.sinks.push.wire.protocol import Appliance, Endpoint
 from feedferry.transforms.sources import check_input_name, open_span
 from feedferry.transforms.storage.atomic import link_or_copy, whole_file, write_json
 
@@ -86,7 +85,8 @@ def scan_files(options: PushOptions, settings: PushSettings, staging: Path) -> l
             if path.suffix.lower() in COMPRESSED_EXTENSIONS:
                 plain = staging / f"{ordinal:06d}-{path.stem}"
                 unpack(path, plain)
-            chunks.append(replace(_scan(path, plain, options), ordinal=ordinal))
+            chunk = _scan(path, plain, options, settings.appliance)
+            chunks.append(replace(chunk, ordinal=ordinal))
         except (ConfigError, FormatError, SourceError) as exc:
             faults.append(exc.text)
     if faults:
@@ -125,10 +125,10 @@ def unpack(path: Path, plain: Path, *, max_bytes: int = REQUEST_BYTES_LIMIT) -> 
             stream.write(block)
 
 
-def _scan(path: Path, plain: Path, options: PushOptions) -> Chunk:
+def _scan(path: Path, plain: Path, options: PushOptions, appliance: Appliance) -> Chunk:
     """Return the chunk of a file; raise FormatError if it does not read as one whole feed."""
     with open_chunk_file(plain) as stream:
-        format, endpoint = _format(path, stream.read(_SNIFFED_BYTES))
+        format, endpoint = _format(path, stream.read(_SNIFFED_BYTES), appliance)
     offsets, reader = scan_feed(plain, format, source=str(path))
     if offsets.documents > 1:
         raise FormatError(
@@ -159,15 +159,16 @@ def _scan(path: Path, plain: Path, options: PushOptions) -> Chunk:
     )
 
 
-def _format(path: Path, head: bytes) -> tuple[Format, Endpoint]:
-    expected = "expected " + " or ".join(pushed_formats())
+def _format(path: Path, head: bytes, appliance: Appliance) -> tuple[Format, Endpoint]:
+    names = pushed_formats(appliance.protocol)
+    expected = f"expected {' or '.join(names)} for {appliance.url}"
     if not head:
         raise FormatError(f"{path}: an empty file; {expected}")
     name = sniff(head, source=str(path))
     if name is None:
         raise FormatError(f"{path}: looks like {look_of(head)}; {expected}")
     format = find_format(name)
-    endpoint = endpoint_of(name)
+    endpoint = appliance.protocol.endpoint_of(name)
     if format is None or endpoint is None:
         raise FormatError(f"{path}: {name}; {expected}: convert it first")
     return format, endpoint

@@ -20,11 +20,11 @@ from feedferry.pipelines.convert.source_runs import read_options
 from feedferry.pipelines.folders.job_folders import runs_of, shown_path
 from feedferry.pipelines.folders.locks import WORK
 from feedferry.pipelines.folders.manifest import MANIFEST, read_manifest
-from feedferry.pipelines.job.engine import convert as convert_job
-from feedferry.pipelines.job.engine import run as run_job
-from feedferry.pipelines.job.flag_job import job_of_options
-from feedferry.pipelines.job.job import Job
-from feedferry.pipelines.job.job_file import load_job, override_words
+from feedferry.pipelines.job.file.flag_job import job_of_options
+from feedferry.pipelines.job.file.job import Job
+from feedferry.pipelines.job.file.job_file import load_job, override_words
+from feedferry.pipelines.job.run.engine import convert as convert_job
+from feedferry.pipelines.job.run.engine import run as run_job
 from feedferry.pipelines.observer.observer import Observer
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.pipelines.options.flags import decode, decode_given, flags_of

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from feedferry.pipelines.job.job_file import load_job
+from feedferry.pipelines.job.file.job_file import load_job
 from feedferry.pipelines.report.run_data import REJECTS, numbered_rejects
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.reject import Reject

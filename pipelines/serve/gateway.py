@@ -259,7 +259,7 @@ class Gateway(SpoolConsumer):
         format_ = by_name(delivery.format)
         if is_taken or format_.holds_only_memberships:
             return format_ if is_taken else None
-        return by_name(self._protocol.endpoints[0].formats[0])
+        return by_name(self._protocol.default_format)
 
     def is_ready(self, delivery: Delivery) -> bool:
         """Whether the deletions of a delivery are known.
@@ -296,6 +296,8 @@ class Gateway(SpoolConsumer):
         (output / _DELIVERY).write_bytes(msgspec.json.encode(delivery))
         options = self._options_of(delivery, to_format, output)
         settings = settings_of(options, (), work, {})
+        writing = replace(settings.writing, run=output.name, generation=delivery.ordinal)
+        settings = replace(settings, writing=writing)
         spans = self._spans_of(delivery, work)
         arguments = (spans, settings, self._options.span_bytes_for([delivery.bytes]))
         account = self.worker.run(self._convert_spans, *arguments, size=delivery.bytes)

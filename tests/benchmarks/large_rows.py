@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from feedferry.schemas.record import Record
 from feedferry.schemas.span import KeyRange, Span
-from feedferry.transforms.sources.database.connection import connect
-from feedferry.transforms.sources.database.mapping import ContentSource, RowMapping
+from feedferry.transforms.sources.database.connection.session import connect
+from feedferry.transforms.sources.database.mapping.row_mapping import ContentSource, RowMapping
 from feedferry.transforms.sources.database.read import read_rows
 
 DOCUMENT_BYTES = 20 << 20

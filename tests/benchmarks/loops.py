@@ -102,8 +102,8 @@ def read_rows(path: str) -> None:
 def list_tree(path: str) -> None:
     """Write the listing of a tree of files, as a conversion does first."""
     from feedferry.transforms.sources.listing import write_listing
-    from feedferry.transforms.sources.tree.tree import Tree
-    from feedferry.transforms.sources.tree.walk import list_tree
+    from feedferry.transforms.sources.tree.folders.walk import list_tree
+    from feedferry.transforms.sources.tree.rules.tree import Tree
 
     tree = Tree(root=path, base_url="https://docs.example.com/")
     write_listing(list_tree(tree), Path(path).with_suffix(".listing"))

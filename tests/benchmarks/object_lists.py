@@ -33,8 +33,8 @@ import time
 begun = time.perf_counter()
 from pathlib import Path
 from feedferry.transforms.sources.listing import write_listing
-from feedferry.transforms.sources.tree.tree import Tree
-from feedferry.transforms.sources.tree.walk import list_tree
+from feedferry.transforms.sources.tree.rules.tree import Tree
+from feedferry.transforms.sources.tree.folders.walk import list_tree
 tree = Tree(root="s3://documents/tree", base_url="https://docs.example.com/")
 write_listing(list_tree(tree), Path("tree.listing"))
 """

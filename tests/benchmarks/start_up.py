@@ -38,7 +38,7 @@ PARTS = (
     "numpy, pyarrow",
     "apache_beam",
     "feedferry.transforms.stages",
-    "feedferry.pipelines.job.engine",
+    "feedferry.pipelines.job.run.engine",
 )
 """Modules whose import is measured on its own, without the garbage collector: with Beam, all that a
 worker loads, all that `convert` loads."""

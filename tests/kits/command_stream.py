@@ -27,6 +27,7 @@ _WORDS = words(
     "display-url=http://c¦no-index=true¦secure=false¦\xc0\x80¦\xc0\x8a¦[¦]¦**¦=¦-e "
 )
 _OPTIONS = (
+    ReadOptions(own=(StreamOptions(docids=DOCIDS),)),
     ReadOptions(),
     ReadOptions(own=(StreamOptions(docids=Docids(base_url="http://a.example.com/doc/")),)),
     ReadOptions(own=(StreamOptions(strict=True),)),
@@ -47,8 +48,10 @@ def _kit(format_: Format, command: str) -> Kit:
     )
 
 
-LISTER = _kit(LISTER_STREAM, "lock")
+LISTER = replace(_kit(LISTER_STREAM, "lock"), rare_losses=frozenset({"display-url"}))
 RETRIEVER = replace(
-    _kit(RETRIEVER_STREAM, "mime-type=text/plain"), protection_of=of_retriever_stream
+    _kit(RETRIEVER_STREAM, "mime-type=text/plain"),
+    protection_of=of_retriever_stream,
+    rare_losses=frozenset({"display-url", "anchors", "charset"}),
 )
 AUTHORIZER = _kit(AUTHORIZER_STREAM, "authz-status=PERMIT")

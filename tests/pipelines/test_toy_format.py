@@ -14,11 +14,11 @@ import pytest
 
 from feedferry.pipelines.cli.main import main
 from feedferry.schemas.reject import DEFECT, Reject
+from feedferry.testing.defects import put_in
+from feedferry.testing.mutations import Mutator
+from feedferry.testing.reader_properties import check
 from feedferry.transforms.formats import by_name, registered, sniff
-from fuzz.mutate import Mutator
-from fuzz.properties import check
 from kits import Kit
-from support.defects import put_in
 from support.runs import chunks, column, convert, report
 from support.toy_format import TOY
 

@@ -12,8 +12,11 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from feedferry.pipelines.convert.worker import WorkerRequest
+from feedferry.pipelines.observer.logs import LogSettings
 from support.archives import documents, gsa_feed, put
 from support.processes import PATIENCE_SECONDS, Marked, marked
 from support.runs import OF_ONE_RUN, convert
@@ -36,26 +39,15 @@ with raised():
         time.sleep(600)
 """
 
-REPORTED_TWICE = """\
-import os, signal
+IDLE_WORKERS = """\
+import signal
 from feedferry.pipelines.convert.worker import WorkerForker
-forker = WorkerForker()
-wait = os.waitpid
-def interrupted(pid, options):
-    os.waitpid = wait
-    for worker in forker._workers:
-        os.waitid(os.P_PID, worker, os.WEXITED | os.WNOWAIT)
-    ended = wait(pid, options)
-    forker._report_ended(signal.SIGCHLD, None)  # the second signal, before the first is handled
-    return ended
-for code in (3, 4):
-    if not (pid := os.fork()):
-        os._exit(code)
-    forker._workers.add(pid)
-os.waitpid = interrupted
-forker._report_ended(signal.SIGCHLD, None)
+class IdleWorkers(WorkerForker):
+    def _work(self, request):
+        signal.pause()
+IdleWorkers().serve()
 """
-"""A fork server whose handler of ended workers is interrupted by itself."""
+"""A fork server whose workers do nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +101,7 @@ def signalled(feed: Path, number: int, *, folder: Path, seconds: float) -> tuple
         elif run.process.poll() is None:
             os.kill(run.process.pid, sent)
         code = run.process.wait(PATIENCE_SECONDS)
-        run.wait_until_none()  # a signal that nothing handles ends the command before its workers
+        assert run.alive() == []
         return code, run.stderr().strip()
 
 
@@ -197,8 +189,20 @@ def test_the_second_signal_ends_a_process_whose_clean_up_hangs(
 
 
 def test_workers_that_end_at_once_are_each_reported() -> None:
-    command = [sys.executable, "-c", REPORTED_TWICE]
-    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    request = msgspec.json.encode(WorkerRequest(environment={}, log=LogSettings()))
+    command = [sys.executable, "-c", IDLE_WORKERS]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write((request + b"\n") * 3)
+        server.stdin.flush()
+        first, second, _ = [int(server.stdout.readline()) for _ in range(3)]
+        os.kill(first, signal.SIGTERM)
+        os.kill(second, signal.SIGKILL)
+        ended = {server.stdout.readline() for _ in range(2)}
+        server.stdin.close()
 
-    assert {line.split()[1] for line in ended.stdout.splitlines()} == {"3", "4"}
-    assert ended.stderr == ""
+        assert ended == {b"%d -15\n" % first, b"%d -9\n" % second}
+        assert server.wait(PATIENCE_SECONDS) == -signal.SIGKILL
+        assert not server.stdout.read()  # the third worker holds it open until it has ended

@@ -28,7 +28,7 @@ from feedferry.schemas.record import (
     Provenance,
     Record,
 )
-from support.strategies import memberships, moments, records
+from feedferry.testing.strategies import memberships, moments, records
 
 URL = "http://www.example.com/"
 BARE = Record(url="u", action=Action.ADD)

@@ -17,7 +17,7 @@ from feedferry.schemas.content import (
 )
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.record import Content, Encoding
-from support.strategies import contents
+from feedferry.testing.strategies import contents
 
 MEBIBYTE = 1 << 20
 

@@ -20,7 +20,7 @@ from feedferry.schemas.record import (
     Record,
     Scoring,
 )
-from support.strategies import records
+from feedferry.testing.strategies import records
 
 URL = "http://www.example.com/"
 

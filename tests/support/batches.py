@@ -14,7 +14,7 @@ from feedferry.schemas.span import Span
 from feedferry.transforms.conversion_settings import Settings
 from feedferry.transforms.convert import convert
 from feedferry.transforms.formats import ReadOptions, WriteOptions
-from feedferry.transforms.formats.xml.element_runs import ElementRuns
+from feedferry.transforms.formats.xml.bulk.element_runs import ElementRuns
 from feedferry.transforms.rules.adapt import Target
 
 SIZES = (1, 2, 7, 1024)

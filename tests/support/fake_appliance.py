@@ -73,7 +73,13 @@ class FakeClient(ApplianceClient):
         return self._answer(sent)
 
     def request(
-        self, method: str, path: str, body: RequestBody | None, *, max_seconds: float = math.inf
+        self,
+        method: str,
+        path: str,
+        body: RequestBody | None,
+        *,
+        max_seconds: float = math.inf,
+        is_below_address: bool = True,
     ) -> ApplianceResponse:
         """Answer a request that is no chunk, as one for the chunk 0."""
         with self._lock:

@@ -15,8 +15,8 @@ from support.served import BOUND_SECONDS
 _SERVER = """\
 import json, os, signal, sys
 import apache_beam.runners.portability.fn_api_runner.fn_runner
-import feedferry.pipelines.job.engine, feedferry.pipelines.job.flag_job
-import feedferry.pipelines.job.job_file, feedferry.pipelines.job.list_runs
+import feedferry.pipelines.job.run.engine, feedferry.pipelines.job.file.flag_job
+import feedferry.pipelines.job.file.job_file, feedferry.pipelines.job.history.list_runs
 from feedferry.pipelines.cli.main import main
 
 # Everything that changes a file or a connection, or comes just before or after that.

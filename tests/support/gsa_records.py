@@ -25,8 +25,7 @@ from feedferry.schemas.record import (
 )
 from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import Span, SpanEnd
-from feedferry.transforms.formats import GSA_FEED, ReadOptions, WriteOptions, write_all
-from support.strategies import (
+from feedferry.testing.strategies import (
     acls,
     contents,
     crawls,
@@ -37,6 +36,7 @@ from support.strategies import (
     urls,
     xml_texts,
 )
+from feedferry.transforms.formats import GSA_FEED, ReadOptions, WriteOptions, write_all
 
 XML = xml_texts()
 _FEEDS = st.builds(

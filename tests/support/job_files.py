@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from feedferry.pipelines.job.job_keys import SECTIONS, TYPES, JobKey, job_keys, types_of
+from feedferry.pipelines.job.file.job_keys import SECTIONS, TYPES, JobKey, job_keys, types_of
 from support.runs import ROOT
 
 PAGE = ROOT / "docs" / "job-file.md"

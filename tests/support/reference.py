@@ -9,7 +9,7 @@ import click
 
 from feedferry.pipelines.cli.main import feedferry
 from feedferry.pipelines.cli.verb import Verb
-from feedferry.pipelines.job.job_keys import job_keys
+from feedferry.pipelines.job.file.job_keys import job_keys
 from feedferry.transforms.formats import FORMATS
 from feedferry.transforms.sources import SOURCES
 

@@ -22,8 +22,8 @@ from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.server import ThreadedMotoServer
 
 from feedferry.transforms.sources.remote import open_remote
-from feedferry.transforms.sources.sftp import PASSWORD as PASSWORD_VARIABLE
-from feedferry.transforms.sources.sftp import StrictSftp
+from feedferry.transforms.sources.remote.sftp import PASSWORD as PASSWORD_VARIABLE
+from feedferry.transforms.sources.remote.sftp import StrictSftp
 from feedferry.transforms.storage import objects
 
 USER = "feeder"

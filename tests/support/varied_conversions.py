@@ -36,10 +36,10 @@ from feedferry.transforms.formats import (
 )
 from feedferry.transforms.rules.adapt import Target
 from feedferry.transforms.sources import SourceConfig
-from feedferry.transforms.sources.database.mapping import DATABASE
+from feedferry.transforms.sources.database.mapping.row_mapping import DATABASE
 from feedferry.transforms.sources.files import sign_path
 from feedferry.transforms.sources.listing import LISTING, write_listing
-from feedferry.transforms.sources.tree.walk import list_tree
+from feedferry.transforms.sources.tree.folders.walk import list_tree
 from feedferry.transforms.steps import read_steps
 from support.batches import SIZES, Conversion, by_parser, new_folder, span_conversion
 from support.runs import ROOT

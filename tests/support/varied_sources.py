@@ -8,15 +8,15 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from feedferry.transforms.sources.database.columns import ColumnReference
-from feedferry.transforms.sources.database.mapping import (
+from feedferry.transforms.sources.database.mapping.columns import ColumnReference
+from feedferry.transforms.sources.database.mapping.row_mapping import (
     AclSource,
     ActionColumn,
     ContentSource,
     MetadataColumn,
     RowMapping,
 )
-from feedferry.transforms.sources.tree.tree import Tree
+from feedferry.transforms.sources.tree.rules.tree import Tree
 from support.dataload_items import HOSTILE, NEUTRAL, document
 
 BASE_URL = "https://docs.example.com/"

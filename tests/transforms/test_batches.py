@@ -23,15 +23,20 @@ from feedferry.transforms.compare.events import encoded_batch
 from feedferry.transforms.compare.history import FeedHistory
 from feedferry.transforms.formats import ContentOptions, ReadOptions, WriteOptions, by_name
 from feedferry.transforms.formats.canonical.avro import AvroEncoder
-from feedferry.transforms.formats.columns import batch_plan
-from feedferry.transforms.formats.columns.batch_plan import BatchPlan
-from feedferry.transforms.formats.columns.column_kinds import CONTENT_KINDS, Column, ColumnKind
-from feedferry.transforms.formats.columns.holes import InspectedError, TextHole, UrlHole
-from feedferry.transforms.formats.columns.marks import hole
-from feedferry.transforms.formats.columns.neutrality import are_neutral, find_not_neutral
-from feedferry.transforms.formats.columns.record_batch import Columns, RecordBatch
+from feedferry.transforms.formats.fast_path.columns.column_kinds import (
+    CONTENT_KINDS,
+    Column,
+    ColumnKind,
+)
+from feedferry.transforms.formats.fast_path.columns.holes import InspectedError, TextHole, UrlHole
+from feedferry.transforms.formats.fast_path.columns.marks import hole
+from feedferry.transforms.formats.fast_path.columns.neutrality import are_neutral, find_not_neutral
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.shape_columns import Columns
+from feedferry.transforms.formats.fast_path.plans import batch_plan
+from feedferry.transforms.formats.fast_path.plans.batch_plan import BatchPlan
 from feedferry.transforms.formats.gsa.gsa_formats import FeedOptions
-from feedferry.transforms.formats.xml import element_runs
+from feedferry.transforms.formats.xml.bulk import element_runs
 from feedferry.transforms.rules.adapt import Target
 from support.batches import SIZES, Conversion, by_parser, conversion
 from support.dataload_items import dataloads, document

@@ -11,14 +11,15 @@ from msgspec.structs import replace
 
 from feedferry.schemas.acl import Acl
 from feedferry.schemas.record import Action, Meta, Provenance, Record
+from feedferry.testing.strategies import moments, provenances, records
 from feedferry.transforms.formats import Docids, Encoder, ReadOptions, StreamOptions, by_name
 from feedferry.transforms.formats.canonical.avro import AvroEncoder
 from feedferry.transforms.formats.canonical.jsonl import JsonlEncoder
-from feedferry.transforms.formats.columns.batch_plan import BatchPlan
-from feedferry.transforms.formats.columns.record_batch import Columns, RecordBatch
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.shape_columns import Columns
+from feedferry.transforms.formats.fast_path.plans.batch_plan import BatchPlan
 from feedferry.transforms.rules.adapt import Target
 from support.batches import SIZES, conversion
-from support.strategies import moments, provenances, records
 
 _IDS = ("a", "docs/b c.pdf", "/docs/Z\u00fcrich", "\u6771\u4eac", "x?a=1&b=2", "it's", "%20")
 _URLS = ("http://www.example.com/a", "https://docs.example.org/x?a=1&b=\u00fc", "smb://server/a")

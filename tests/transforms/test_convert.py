@@ -19,6 +19,7 @@ from feedferry.schemas.notice import REFUSED, Loss
 from feedferry.schemas.record import Content, Encoding, Record
 from feedferry.schemas.reject import DEFECT
 from feedferry.schemas.span import FileSignature, Span
+from feedferry.testing.defects import break_at
 from feedferry.transforms.conversion_settings import Settings
 from feedferry.transforms.convert import CANCELLED, convert
 from feedferry.transforms.formats import ContentOptions, ReadOptions, WriteOptions, by_name
@@ -38,7 +39,6 @@ from support.archives import (
     put,
     thunderstone,
 )
-from support.defects import break_at
 
 MIXED = gsa_feed(*documents(1, 2), BROKEN, DELETED)
 PROTECTED = document(9, inside=ACL)

@@ -16,6 +16,7 @@ from feedferry.schemas.account import Account, merge
 from feedferry.schemas.record import Record
 from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import Span
+from feedferry.testing.defects import break_at
 from feedferry.transforms import file_spans
 from feedferry.transforms.conversion_settings import Settings
 from feedferry.transforms.convert import convert, convert_on
@@ -29,7 +30,6 @@ from feedferry.transforms.storage.atomic import read_rejects
 from support.archive_damage import HEADER, SYNC, block, containers, document, line_files
 from support.archives import gsa_feed, jsonl, put
 from support.damage import EPILOG, PROLOG, damaged, feeds, torn
-from support.defects import break_at
 
 FORMATS = {"f.xml": "gsa-feed", "f.avro": "avro", "f.jsonl": "jsonl"}
 HEAD = PROLOG + b"<group>\n"
@@ -367,7 +367,9 @@ def test_a_defect_of_the_survey_costs_no_record(
     path = Path(put(tmp_path / "f.xml", many(20)))
     first = first_of(path, 500)
     break_at(
-        monkeypatch, "feedferry.transforms.formats.xml.borders.count_lines", lambda *args: True
+        monkeypatch,
+        "feedferry.transforms.formats.xml.scanning.borders.count_lines",
+        lambda *args: True,
     )
     assert guesses(first) == [first]
 

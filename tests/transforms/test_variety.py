@@ -11,19 +11,21 @@ from msgspec.structs import replace
 
 from feedferry.schemas.record import Record
 from feedferry.transforms.formats import FeedOptions, ReadOptions, by_name
-from feedferry.transforms.formats.columns import batch_plan, element_shapes
-from feedferry.transforms.formats.columns.batch_plan import Counted
-from feedferry.transforms.formats.columns.element_block import ElementBlock, ElementShape
-from feedferry.transforms.formats.columns.element_codes import ElementPlaces
-from feedferry.transforms.formats.columns.element_plan import Pieces
-from feedferry.transforms.formats.columns.encoded_block import EncodedBlock, Layout
 from feedferry.transforms.formats.element_names import ElementNames
+from feedferry.transforms.formats.fast_path.elements import element_shapes
+from feedferry.transforms.formats.fast_path.elements.element_block import ElementBlock, ElementShape
+from feedferry.transforms.formats.fast_path.elements.element_codes import ElementPlaces
+from feedferry.transforms.formats.fast_path.learning import comparisons
+from feedferry.transforms.formats.fast_path.plans.batch_plan import Counted
+from feedferry.transforms.formats.fast_path.plans.element_plan import Pieces
+from feedferry.transforms.formats.fast_path.plans.encoded_block import EncodedBlock, Layout
 from feedferry.transforms.formats.gsa.fast_reader import RecordTemplate
 from feedferry.transforms.formats.gsa.feed_blocks import FeedBlocks
-from feedferry.transforms.formats.xml import element_runs, elements
+from feedferry.transforms.formats.xml import elements
+from feedferry.transforms.formats.xml.bulk import element_runs
+from feedferry.transforms.formats.xml.bulk.run_shapes import ShapeKey
 from feedferry.transforms.formats.xml.elements import ParsedElement
-from feedferry.transforms.formats.xml.run_shapes import ShapeKey
-from feedferry.transforms.formats.xml.scanner import RawElement
+from feedferry.transforms.formats.xml.scanning.scanner import RawElement
 from feedferry.transforms.rules.adapt import Target
 from support.batches import SIZES, by_parser, conversion
 from support.varied_feeds import feed
@@ -356,7 +358,7 @@ def test_records_of_blocks_that_no_writer_joins_are_built_without_the_parser(
 def test_records_that_are_built_otherwise_than_parsed_are_parsed_from_then_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(batch_plan, "COMPARED_RECORDS", 50)
+    monkeypatch.setattr(comparisons, "COMPARED_RECORDS", 50)
     build, built = ElementBlock._built, itertools.count()
 
     def damage(block: ElementBlock, number: int, places: ElementPlaces) -> Record:

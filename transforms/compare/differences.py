@@ -15,7 +15,7 @@ from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, identity
 from feedferry.schemas.membership import Member
 from feedferry.schemas.record import Crawl, Record
 from feedferry.transforms.compare.history import Document
-from feedferry.transforms.formats.acl_metadata import parent_of
+from feedferry.transforms.formats.holding.acl_metadata import parent_of
 
 ACL = "acl"
 CONTENT = "content"

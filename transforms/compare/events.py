@@ -22,19 +22,25 @@ from feedferry.schemas.feed import FULL, is_web
 from feedferry.schemas.membership import Membership, RecordOrMembership
 from feedferry.schemas.notice import Loss
 from feedferry.schemas.record import Action, Content, Encoding, Provenance, Record
-from feedferry.transforms.formats.columns.batch_plan import BatchPlan, encode_rows, learn
-from feedferry.transforms.formats.columns.cells import Cells, plain, unescaped, unescaped_utf8
-from feedferry.transforms.formats.columns.column_kinds import (
+from feedferry.transforms.formats.fast_path.columns.cells import (
+    Cells,
+    plain,
+    unescaped,
+    unescaped_utf8,
+)
+from feedferry.transforms.formats.fast_path.columns.column_kinds import (
     CONTENT_KINDS,
     ENCODINGS,
     TEXT_KINDS,
     Column,
     ColumnKind,
 )
-from feedferry.transforms.formats.columns.holes import InspectedError
-from feedferry.transforms.formats.columns.marks import stated
-from feedferry.transforms.formats.columns.record_batch import RecordBatch, Shape
-from feedferry.transforms.formats.dates import parse_date
+from feedferry.transforms.formats.fast_path.columns.holes import InspectedError
+from feedferry.transforms.formats.fast_path.columns.marks import stated
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.shape import Shape
+from feedferry.transforms.formats.fast_path.plans.batch_plan import BatchPlan, encode_rows, learn
+from feedferry.transforms.formats.text.dates import parse_date
 from feedferry.transforms.rules.normalize import normalize
 
 _OF_ONE_URL = (Action.ADD, Action.UPDATE, Action.DELETE)

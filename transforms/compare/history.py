@@ -39,9 +39,9 @@ from feedferry.transforms.compare.events import (
     number_of,
 )
 from feedferry.transforms.formats.base import ReadResult
-from feedferry.transforms.formats.columns.element_block import ElementBlock
-from feedferry.transforms.formats.columns.record_batch import RecordBatch
-from feedferry.transforms.formats.columns.singly import singly
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.elements.element_block import ElementBlock
+from feedferry.transforms.formats.fast_path.elements.singly import singly
 
 MAX_PATTERNS = 1_000
 """The most deletions by pattern of a history: each is compared with every URL."""

@@ -39,11 +39,11 @@ from feedferry.transforms.formats.gsa.gsa_formats import (
     GSA_GROUPS,
     FeedOptions,
 )
+from feedferry.transforms.formats.known_formats import FORMATS
 from feedferry.transforms.formats.places import Places
 from feedferry.transforms.formats.thunderstone.dataload_format import THUNDERSTONE, DataloadOptions
 from feedferry.transforms.formats.unknown_formats import binary_look_of, look_of
-from feedferry.transforms.formats.xml.encoding import detect, is_encoding
-from feedferry.transforms.registry import Registry
+from feedferry.transforms.formats.xml.scanning.encoding import detect, is_encoding
 
 __all__ = [
     "AUTHORIZER_STREAM",
@@ -85,9 +85,7 @@ __all__ = [
 check_delimiter: Callable[[str], str] = deferred("command_stream.syntax:check_delimiter")
 check_docids: Callable[[Docids], Docids] = deferred("command_stream.doc_ids:check_docids")
 
-FORMATS = Registry(
-    "feedferry.formats",
-    Format,
+FORMATS.include(
     GSA_FEED,
     THUNDERSTONE,
     LISTER_STREAM,

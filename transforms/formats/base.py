@@ -18,9 +18,9 @@ from feedferry.schemas.notice import Loss, Notice
 from feedferry.schemas.record import Action, Crawl, Record
 from feedferry.schemas.reject import Filtered, Reject
 from feedferry.schemas.span import Span, SpanEnd
-from feedferry.transforms.formats.columns.element_block import ElementBlock
-from feedferry.transforms.formats.columns.record_batch import RecordBatch
 from feedferry.transforms.formats.element_names import ElementNames
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.elements.element_block import ElementBlock
 from feedferry.transforms.formats.places import Places
 
 MORE_BYTES = 4 << 20
@@ -105,12 +105,20 @@ class WriteOptions(OwnOptions, frozen=True, kw_only=True):
     `feed` is the feed that a chunk states, `zone` the IANA time zone of dates without one,
     `max_content_bytes` the limit of a document that is decoded to be written. With `memberships`,
     the chunk has groups and no documents, in formats that hold both.
+
+    `run` is the name of the run, the same when it is resumed, and `generation` a number from 1 that
+    grows from run to run of a job. A replay of rejects has the generation of the run that read the
+    documents, so they are no newer than those of later runs. A conversion without a job, which
+    writes the same bytes in any folder, has no name and the generation 0, older than any run. In a
+    gateway, each delivery is a run, and its ordinal is the generation.
     """
 
     feed: Feed = Feed(datasource="default", feedtype="incremental")
     zone: str = "UTC"
     max_content_bytes: int = MAX_CONTENT_BYTES
     memberships: bool = False
+    run: str = ""
+    generation: int = 0
 
 
 class Target(OwnOptions, frozen=True, kw_only=True):
@@ -328,6 +336,14 @@ EVERYTHING = Holds(
 )
 
 
+class StatedValue(NamedTuple):
+    """A field of a record, the name of its loss, and the form of its values in words."""
+
+    field: str
+    loss: str
+    expected: str
+
+
 class Format(msgspec.Struct, frozen=True, kw_only=True):
     """A format of records: how it is recognised, read and written, and what it can hold.
 
@@ -355,6 +371,9 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
 
     holds: Holds = Holds()
     """What a record may have in the format."""
+
+    values: Callable[[], Mapping[str, StatedValue]] = dict
+    """Returns the values of a known form, by the place of an extra that has another form."""
 
     options: tuple[type[msgspec.Struct], ...] = ()
     """The structs of the options that only this format has, or few formats have."""

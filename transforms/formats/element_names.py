@@ -1,164 +1,19 @@
-"""The element names of an XML format, the sections of XML, and patterns that find records."""
+"""The element names of an XML format."""
 
-import re
-from typing import NamedTuple
-
-MAX_BLANKS = 1000
-"""Most white space in an end tag. The bound makes a match independent of the data in memory."""
-
-TAG = re.compile(rb"""<[^<>"'\s]+[^<>"']*(?:(?:"[^"<]*"|'[^'<]*')[^<>"']*)*""")
-"""A start tag up to its `>`, which may be missing."""
-
-BLANKS = rf"[ \t\r\n]{{0,{MAX_BLANKS}}}"
-AFTER_NAME = r"(?=[\s/>])"
-_NEVER = "(?!)"
-_DECLARATION = "[!?]"
-"""What follows the `<` of a section of any kind and of a DOCTYPE."""
+import msgspec
 
 
-class MarkupSection(NamedTuple):
-    """A kind of section, and the Reject of a section that also reads as records.
-
-    `kind` is also the name of the group of each pattern that finds the opener.
-    """
-
-    kind: str
-    opener: bytes
-    closer: bytes
-    ambiguous_code: str
-    ambiguous_reason: str
-
-
-CDATA = MarkupSection(
-    "cdata",
-    b"<![CDATA[",
-    b"]]>",
-    "ambiguous-cdata",
-    "a CDATA section that holds the end of its record and the start of another; "
-    "expected ']]>' before them, or content whose records begin before they end",
-)
-COMMENT = MarkupSection(
-    "comment",
-    b"<!--",
-    b"-->",
-    "ambiguous-comment",
-    "a comment that holds a part of a record; "
-    "expected '-->' before it, or a comment that holds whole records",
-)
-INSTRUCTION = MarkupSection(
-    "instruction",
-    b"<?",
-    b"?>",
-    "ambiguous-instruction",
-    "a processing instruction that holds a part of a record; "
-    "expected '?>' before it, or no records in it",
-)
-
-SECTIONS = {section.kind: section for section in (CDATA, COMMENT, INSTRUCTION)}
-
-
-class ElementNames:
+class ElementNames(msgspec.Struct, frozen=True, kw_only=True):
     """The names of the root, the records, the group and the header of a format.
 
     `records` are the elements that become records. The first is the main one. The others are
-    *standalone*: they may also occur inside the first. `prefixes` are namespace prefixes that
-    documents use without declaring them.
+    *standalone*: they may also occur inside the first. A format without groups, or without a
+    header, has no name for them. `prefixes` are namespace prefixes that documents use without
+    declaring them.
     """
 
-    def __init__(
-        self,
-        *,
-        root: str,
-        records: tuple[str, ...],
-        group: str = _NEVER,
-        header: str = _NEVER,
-        prefixes: tuple[tuple[str, str], ...] = (),
-    ) -> None:
-        self.root, self.records, self.prefixes = root, records, prefixes
-        self.group, self.header = group, header
-        main, any_record = records[0], "|".join(records)
-        standalone = "|".join(records[1:]) or _NEVER
-        outer = f"/?(?:{group}|{root}|{header})"
-        frame = rf"(?P<frame>{outer}{AFTER_NAME})"
-        sections = _openers(*SECTIONS.values())
-        self.has_header, self.has_groups = header != _NEVER, group != _NEVER
-        self.between_records = _tokens(
-            rf"(?P<record>{any_record}){AFTER_NAME}|{_openers(COMMENT, INSTRUCTION)}"
-            rf"|(?P<doctype>!DOCTYPE)|(?P<root>{root}){AFTER_NAME}|(?P<end>/{root}{BLANKS}>)"
-            rf"|(?P<group>{group}){AFTER_NAME}|(?P<ungroup>/{group}{BLANKS}>)"
-            rf"|(?P<header>{header}){AFTER_NAME}"
-        )
-        """The markup that is expected between records."""
-
-        self.next_record = re.compile(rf"[ \t\r\n]*<(?P<record>{any_record}){AFTER_NAME}".encode())
-        self.main_record = re.compile(f"<{main}{AFTER_NAME}".encode())
-        self.end_tag = f"</{main}>".encode()
-        self.end_begin = f"</{main}".encode()
-        begin = "|".join((group, header, *records))
-        self.header_end = re.compile(
-            rf"</{header}{BLANKS}>|(?<=<{header}){BLANKS}/>|(?=<(?:{begin}){AFTER_NAME})".encode()
-        )
-        self.ends_certainty = _tokens(rf"{_DECLARATION}|{outer}{AFTER_NAME}")
-        """An end tag before this markup certainly ends a record; one after it may be text."""
-
-        self.in_record = {
-            main: _tokens(
-                rf"(?P<end>/{main}{BLANKS}>)|{sections}|(?P<other>{main}{AFTER_NAME})|{frame}"
-            )
-        }
-        """For each record element: its end tag, sections, and tags that it cannot contain.
-
-        Those are the tags of records, and those of the frame: root, group and header.
-        """
-
-        for name in records[1:]:
-            self.in_record[name] = _tokens(
-                rf"(?P<end>/{name}{BLANKS}>)|{sections}"
-                rf"|(?P<other>/?(?:{any_record}){AFTER_NAME})|{frame}"
-            )
-        # A standalone element has a url. Inside the main element it has none.
-        with_url = rf"(?:{standalone})(?=\s(?:[^<>]*\s)?url\s*=)"
-        self.standalone_with_url = re.compile(f"<{with_url}".encode())
-        self.frame = FrameMarkup(self, around=rf"(?P<begin>{main}{AFTER_NAME}|{with_url})|{frame}")
-        self.after_damage = _tokens(
-            rf"(?P<end>/{main}{BLANKS}>)|{sections}|(?P<other>{main}{AFTER_NAME}|{with_url})"
-            rf"|{frame}|(?P<opened>(?:{standalone}){AFTER_NAME})"
-            rf"|(?P<closed>/(?:{standalone}){BLANKS}>)"
-        )
-        """The places after damage at which a record can end or the next one can begin."""
-
-
-class FrameMarkup:
-    """The markup between two records: root, groups and header, comments and instructions."""
-
-    def __init__(self, names: ElementNames, *, around: str) -> None:
-        group, root, header = names.group, names.root, names.header
-        record = rf"</?(?:{'|'.join(names.records)})[\s/>]"
-        tag = rf"</?(?:{group}|{root}|{header}){AFTER_NAME}[^<>]*+>"
-        self.tag = re.compile(tag.encode())
-        self.group_tag = re.compile(rf"</?{group}{AFTER_NAME}".encode())
-        self.tag_and_gap = re.compile(
-            rf"(?:\s|<{header}{AFTER_NAME}(?:(?!{record}).)*+|{tag}"
-            rf"|<\?[^<>]*+>|<!DOCTYPE[^<>]*+>|<!--(?:(?!-->).)*+-->)*+".encode(),
-            re.DOTALL,
-        )
-        """A tag, and only such markup up to the next tag; a header has text."""
-
-        self.end = re.compile(rf"(?:\s|</(?:{group}|{root}){BLANKS}>)*+".encode())
-        self.around = _tokens(
-            rf"(?P<end>/{names.records[0]}{BLANKS}>)|{_openers(*SECTIONS.values())}|{around}"
-        )
-        """What decides whether a tag in damage is obeyed: the end or the start of a record."""
-
-
-def _openers(*sections: MarkupSection) -> str:
-    """Return alternatives that match the openers, without their `<`, in groups named by kind."""
-    return "|".join(
-        f"(?P<{section.kind}>{re.escape(section.opener.decode().removeprefix('<'))})"
-        for section in sections
-    )
-
-
-def _tokens(alternatives: str) -> re.Pattern[bytes]:
-    """Return a pattern that begins with one literal byte; `re` finds it at the speed of memchr."""
-    return re.compile(f"<(?:{alternatives})".encode())
+    root: str
+    records: tuple[str, ...]
+    group: str = ""
+    header: str = ""
+    prefixes: tuple[tuple[str, str], ...] = ()

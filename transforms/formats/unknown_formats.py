@@ -2,7 +2,7 @@
 
 import re
 
-from feedferry.transforms.formats.xml.encoding import detect
+from feedferry.transforms.formats.xml.scanning.encoding import detect
 
 _TAR_OFFSET = 257
 _BINARY = (

@@ -12,8 +12,8 @@ from feedferry.schemas.notice import Loss
 from feedferry.schemas.record import Record
 from feedferry.schemas.reject import Filtered
 from feedferry.transforms.formats import by_name, format_of
-from feedferry.transforms.formats.adapt_rules import encode_contents, filtered, hold
 from feedferry.transforms.formats.base import Adapted, Adapter, ContentOptions, Target
+from feedferry.transforms.formats.holding.adapt_rules import encode_contents, filtered, hold
 
 __all__ = [
     "LEFT_OUT",

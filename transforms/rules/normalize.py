@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from feedferry.schemas.acl import Acl, Principal
 from feedferry.schemas.record import Record
-from feedferry.transforms.formats.acl_metadata import acl_of
+from feedferry.transforms.formats.holding.acl_metadata import acl_of
 
 _BLANKS = " \t\r\n"
 

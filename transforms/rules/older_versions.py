@@ -23,9 +23,9 @@ from feedferry.schemas.account import Account, SpanFile, place_of
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.record import DELETIONS, Action, Arrival, Record
 from feedferry.schemas.reject import Reject, reject_record
-from feedferry.transforms.formats.acl_metadata import is_acl_name
-from feedferry.transforms.formats.byte_scans import find
-from feedferry.transforms.formats.xml_text import escape_attribute, escape_text
+from feedferry.transforms.formats.holding.acl_metadata import is_acl_name
+from feedferry.transforms.formats.text.byte_scans import find
+from feedferry.transforms.formats.text.xml_text import escape_attribute, escape_text
 from feedferry.transforms.storage.atomic import AtomicFile, paths_of, read_lines
 from feedferry.transforms.storage.find_storage import storage_of
 from feedferry.transforms.storage.storage import Storage

@@ -15,8 +15,8 @@ from feedferry.schemas.record import Record
 from feedferry.schemas.source_options import SourceOptions
 from feedferry.schemas.span import Span
 from feedferry.transforms.formats import ReadResult, find_format
-from feedferry.transforms.formats.columns.element_block import ElementBlock
-from feedferry.transforms.formats.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.elements.element_block import ElementBlock
 from feedferry.transforms.registry import Registry
 from feedferry.transforms.sources.base import (
     ByteCount,

@@ -25,9 +25,9 @@ from feedferry.schemas.membership import Member, Membership, MembershipAction
 from feedferry.schemas.record import Action, Record
 from feedferry.schemas.reject import Filtered, Reject
 from feedferry.schemas.url_pattern import sqlite_glob
-from feedferry.transforms.formats.acl_metadata import join_parent
 from feedferry.transforms.formats.base import ReadResult
-from feedferry.transforms.formats.columns.singly import singly
+from feedferry.transforms.formats.fast_path.elements.singly import singly
+from feedferry.transforms.formats.holding.acl_metadata import join_parent
 from feedferry.transforms.steps.step import AppliedSteps
 from feedferry.transforms.storage.atomic import RejectFile
 from feedferry.transforms.storage.scratch import read_scratch, whole_scratch

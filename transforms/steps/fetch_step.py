@@ -27,7 +27,7 @@ from feedferry.schemas.sent_document import UNCHANGED
 from feedferry.transforms.config.secrets import resolve
 from feedferry.transforms.content_types.charset import find_charset
 from feedferry.transforms.content_types.detection import UNKNOWN, detect
-from feedferry.transforms.formats.dates import parse_date
+from feedferry.transforms.formats.text.dates import parse_date
 from feedferry.transforms.net.retry import RetryPauses, RetryPolicy
 from feedferry.transforms.net.web_client import (
     AGENT,

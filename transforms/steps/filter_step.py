@@ -10,7 +10,7 @@ import msgspec
 from feedferry.schemas.content import CHECKED, decode
 from feedferry.schemas.record import DELETIONS, Action, Content, Record
 from feedferry.transforms.config.yaml_structs import Size, Value, several, text_where
-from feedferry.transforms.formats.dates import parse_date
+from feedferry.transforms.formats.text.dates import parse_date
 from feedferry.transforms.steps.patterns import NamedPatterns, Patterns, any_pattern
 from feedferry.transforms.steps.step import TransformStep
 

@@ -16,7 +16,7 @@ from feedferry.transforms.config.yaml_structs import (
     several,
     text_where,
 )
-from feedferry.transforms.formats.columns.holes import inspected
+from feedferry.transforms.formats.fast_path.columns.holes import inspected
 
 _EXPRESSION = "re:"
 _WILDCARD = re.compile(r"[*?]")

@@ -13,10 +13,10 @@ from feedferry.schemas.errors import RecordError
 from feedferry.schemas.membership import Member, Membership
 from feedferry.schemas.record import Action, Record
 from feedferry.schemas.reject import Filtered, Reject, record_error, reject_record
-from feedferry.transforms.formats.acl_metadata import acl_of
 from feedferry.transforms.formats.base import ReadResult
-from feedferry.transforms.formats.columns.holes import InspectedError
-from feedferry.transforms.formats.columns.singly import singly
+from feedferry.transforms.formats.fast_path.columns.holes import InspectedError
+from feedferry.transforms.formats.fast_path.elements.singly import singly
+from feedferry.transforms.formats.holding.acl_metadata import acl_of
 
 STAGE = "transform"
 """The stage of rejects that a step makes."""

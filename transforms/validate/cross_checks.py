@@ -13,7 +13,7 @@ import msgspec
 from feedferry.schemas.acl import Acl, Inheritance, identity
 from feedferry.schemas.membership import Membership
 from feedferry.schemas.record import Action, Record
-from feedferry.transforms.formats.acl_metadata import parent_of
+from feedferry.transforms.formats.holding.acl_metadata import parent_of
 from feedferry.transforms.storage.scratch import scratch_database
 from feedferry.transforms.storage.spill import Spill
 from feedferry.transforms.validate.record_checks import MAX_MEMBERS

@@ -17,7 +17,7 @@ from feedferry.schemas.span import ElementContext, Span
 from feedferry.transforms.formats.base import Format, ReadOptions
 from feedferry.transforms.formats.element_names import ElementNames
 from feedferry.transforms.formats.xml.elements import parse_markup
-from feedferry.transforms.formats.xml.scanner import RawElement, RecordScanner
+from feedferry.transforms.formats.xml.scanning.scanner import RawElement, RecordScanner
 from feedferry.transforms.validate.rules import Finding, all_rules
 
 _DOCTYPE = b"<!DOCTYPE"
@@ -36,7 +36,7 @@ def markup_findings(
     for item in scanner:
         if not isinstance(item, RawElement):
             continue
-        if context is None and names.has_header and _DOCTYPE not in scanner.prolog:
+        if context is None and names.header and _DOCTYPE not in scanner.prolog:
             yield _finding(
                 "doctype-missing", "no DOCTYPE; expected that of gsafeed", Place(0, 0, 1), span
             )
@@ -44,7 +44,7 @@ def markup_findings(
             context = item.context
             frame = _frame(names, context)
             yield from _of_markup(frame, dtd, item, span) if frame else ()
-            if names.has_header and not context.group:
+            if names.header and not context.group:
                 place = Place(item.offset, len(item.text), item.line)
                 yield _finding("dtd", f"a record outside {names.group}; expected one", place, span)
         yield from _of_markup(item.text, dtd, item, span)

@@ -7,7 +7,7 @@ from feedferry.schemas.acl import Access
 from feedferry.schemas.feed import FEEDTYPES, FULL, is_web
 from feedferry.schemas.membership import Membership
 from feedferry.schemas.record import DELETIONS, Action, Record
-from feedferry.transforms.formats.values import doubtful_url, is_absolute
+from feedferry.transforms.formats.holding.values import doubtful_url, is_absolute
 
 MAX_URL_CHARS = 2_000
 MAX_MEMBERS = 3_000_000

@@ -8,8 +8,8 @@ from feedferry.schemas.notice import Notice
 from feedferry.schemas.record import Record
 from feedferry.schemas.reject import Reject
 from feedferry.transforms.formats import ReadResult
-from feedferry.transforms.formats.columns.singly import singly
-from feedferry.transforms.formats.values import notices as value_notices
+from feedferry.transforms.formats.fast_path.elements.singly import singly
+from feedferry.transforms.formats.holding.values import notices as value_notices
 from feedferry.transforms.rules.normalize import normalize
 from feedferry.transforms.validate.cross_checks import CrossChecks
 from feedferry.transforms.validate.record_checks import OF_GROUPS, OF_HEADERS, OF_RECORDS

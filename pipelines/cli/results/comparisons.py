@@ -8,10 +8,10 @@ import click
 
 from feedferry.pipelines.cli.results.result_observer import observer_of
 from feedferry.pipelines.compare.diff import ComparedInputs, diff, folded
-from feedferry.pipelines.compare.verify import verify
+from feedferry.pipelines.compare.verify import find_listing, verify
 from feedferry.pipelines.folders.job_folders import find_run
-from feedferry.pipelines.job.job_file import job_file_of, load_job
-from feedferry.pipelines.job.verify_phase import verify_options
+from feedferry.pipelines.job.file.job import verify_options
+from feedferry.pipelines.job.file.job_file import job_file_of, load_job
 from feedferry.pipelines.observer.observer import Observer
 from feedferry.pipelines.options.compare_options import (
     TARGET,
@@ -22,6 +22,7 @@ from feedferry.pipelines.options.compare_options import (
 from feedferry.pipelines.options.display_options import DisplayOptions
 from feedferry.pipelines.options.flags import decode
 from feedferry.pipelines.options.job_options import OverrideOptions
+from feedferry.pipelines.options.push_options import CONNECTION
 from feedferry.pipelines.report.differences import (
     DIFF,
     VERIFY,
@@ -34,6 +35,7 @@ from feedferry.pipelines.report.differences import (
 )
 from feedferry.pipelines.terminal.display import print_summary
 from feedferry.schemas.errors import FINDINGS_EXIT, ConfigError
+from feedferry.transforms.sinks.push.wire.protocol import Appliance
 
 
 def print_diff(words: Mapping[str, object]) -> int:
@@ -48,28 +50,33 @@ def print_verification(words: Mapping[str, object]) -> int:
     inputs = _inputs(words)
     if (path := job_file_of(words)) is None:
         options = decode(VerifyOptions, words)
+        appliance = find_listing(options, words)
     else:
-        inputs, options = _job_to_verify(path, words)
-    with verify(inputs, words, options) as compared:
+        inputs, options, appliance = _job_to_verify(path, words)
+    others = {name: word for name, word in words.items() if name not in CONNECTION}
+    with verify(inputs, others, options, appliance) as compared:
         names = options.against, ", ".join(inputs)
-        return _print(compared, words, labels=VERIFY, names=names)
+        return _print(compared, others, labels=VERIFY, names=names)
 
 
-def _job_to_verify(path: Path, words: Mapping[str, object]) -> tuple[Sequence[str], VerifyOptions]:
+def _job_to_verify(
+    path: Path, words: Mapping[str, object]
+) -> tuple[Sequence[str], VerifyOptions, Appliance | None]:
     """Return the folder of the newest run of a job, and how it is compared with its target."""
     names = {*VerifyOptions.__struct_fields__, *OverrideOptions.__struct_fields__}
     given = {name: word for name, word in words.items() if name in names}
     job = load_job(path, given, os.environ)
     with job.errors_in_keys():
         options = job.verify or verify_options(decode(VerifyOptions, {"against": TARGET}), job.push)
-    return (str(find_run(str(job.home))),), options
+        appliance = find_listing(options, {}, job.push)
+    return (str(find_run(str(job.home))),), options, appliance
 
 
 def print_compacted(words: Mapping[str, object]) -> int:
     """Fold a history and convert it; return the exit code."""
     if words.get("output") is None:
         raise ConfigError("⟦output⟧: not given; expected the folder of the run")
-    from feedferry.pipelines.job.emitted_feed import emit  # loads Beam
+    from feedferry.pipelines.job.run.emitted_feed import emit  # loads Beam
 
     observer = observer_of(words)
     with folded(_inputs(words), words) as history:
@@ -108,7 +115,7 @@ def _print(
             click.echo(line)
         print_summary(summary_of(counts, labels, names), is_quiet=display.is_quiet)
     if options.emit is not None:
-        from feedferry.pipelines.job.emitted_feed import emit  # loads Beam
+        from feedferry.pipelines.job.run.emitted_feed import emit  # loads Beam
 
         # After JSON or a page, the account of the feed is only in its folder.
         observer = observer_of(words) if form is DifferencesFormat.TEXT else Observer()

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 import click
 import msgspec
 
-from feedferry.pipelines.doctor.loss import as_text as losses_as_text
 from feedferry.pipelines.observer.logs import OutputFormat
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.pipelines.options.display_options import DisplayOptions
 from feedferry.pipelines.options.flags import decode
 from feedferry.pipelines.options.value_parsers import NO_OUTPUT
+from feedferry.pipelines.terminal.loss_table import as_text as losses_as_text
 from feedferry.transforms.formats import FORMATS, FeedOptions
 from feedferry.transforms.rules.adapt import Target
 from feedferry.transforms.rules.losses import loss_table

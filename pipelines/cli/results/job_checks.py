@@ -9,11 +9,11 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from feedferry.pipelines.doctor.checkup import check_job
-from feedferry.pipelines.doctor.loss import aligned
-from feedferry.pipelines.job.job import Job
-from feedferry.pipelines.job.job_file import file_checks
+from feedferry.pipelines.check.job_checks import check_job
+from feedferry.pipelines.job.file.job import Job
+from feedferry.pipelines.job.file.job_file import file_checks
 from feedferry.pipelines.observer.logs import OutputFormat
+from feedferry.pipelines.terminal.loss_table import aligned
 from feedferry.schemas.check import CheckLine, Level
 from feedferry.schemas.errors import FatalError
 
@@ -48,7 +48,7 @@ def print_checks(
 
 def _cluster_lines(job: Job, shared: str | None, about: dict[str, object]) -> Iterator[CheckLine]:
     """Yield the lines of the command and the workers, and add these to `about`."""
-    from feedferry.pipelines.doctor.cluster_check import check_cluster  # loads Beam
+    from feedferry.pipelines.check.cluster_checks import check_cluster  # loads Beam
 
     folder = shared or str(job.home.parent)
     cluster = check_cluster(replace(job.convert, output=folder))

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import click
 from msgspec.structs import replace
 
+from feedferry.pipelines.check.local_checks import check_placeholders
 from feedferry.pipelines.cli.results.result_observer import observer_of
-from feedferry.pipelines.doctor.local_checks import check_placeholders
 from feedferry.pipelines.inspect.explanation import explain
-from feedferry.pipelines.job.job import Job
-from feedferry.pipelines.job.job_file import job_file_of, refuse_flags_of_keys
+from feedferry.pipelines.job.file.job import Job
+from feedferry.pipelines.job.file.job_file import job_file_of, refuse_flags_of_keys
 from feedferry.pipelines.observer.logs import OutputFormat
 from feedferry.pipelines.options.convert_options import PlanOptions
 from feedferry.pipelines.options.display_options import DisplayOptions

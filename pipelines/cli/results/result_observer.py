@@ -8,7 +8,7 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from feedferry.pipelines.job.settlement import Settlement
+from feedferry.pipelines.job.run.settlement import Settlement
 from feedferry.pipelines.observer.logs import OutputFormat
 from feedferry.pipelines.observer.observer import LoggedObserver, Observer, Step
 from feedferry.pipelines.options.display_options import DisplayOptions

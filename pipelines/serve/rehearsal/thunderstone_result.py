@@ -19,9 +19,9 @@ from feedferry.schemas.errors import FormatError, RecordError
 from feedferry.schemas.record import Action, Record
 from feedferry.schemas.reject import Reject, record_error
 from feedferry.transforms.formats import THUNDERSTONE, ReadOptions
+from feedferry.transforms.formats.text.xml_text import holds
 from feedferry.transforms.formats.thunderstone.rows import TYPES
 from feedferry.transforms.formats.xml.serializer import element
-from feedferry.transforms.formats.xml_text import holds
 
 OK = "OK"
 FAIL = "FAIL"

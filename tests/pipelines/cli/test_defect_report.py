@@ -9,10 +9,10 @@ import fastavro
 import pytest
 
 from feedferry.pipelines.cli.main import main
+from feedferry.testing.defects import break_at, put_in
 from kits import KITS
 from kits.base import MARK
 from support.archives import HOST, document, gsa_feed, put
-from support.defects import break_at, put_in
 from support.runs import convert, report
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]

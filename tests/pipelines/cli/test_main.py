@@ -17,7 +17,7 @@ import pytest
 
 from feedferry.pipelines.cli.main import feedferry, main
 from feedferry.pipelines.cli.verb import TASKS
-from feedferry.pipelines.job.job import Job
+from feedferry.pipelines.job.file.job import Job
 from feedferry.pipelines.observer.endings import begun
 from feedferry.pipelines.observer.observer import Observer
 from feedferry.pipelines.observer.signals import Terminated
@@ -84,9 +84,9 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
         def convert(job: Job, _observer: Observer) -> SimpleNamespace:
             return SimpleNamespace(exit_code=run(job.convert))
 
-        module = ModuleType("feedferry.pipelines.job.engine")
+        module = ModuleType("feedferry.pipelines.job.run.engine")
         module.__dict__["convert"] = convert
-        monkeypatch.setitem(sys.modules, "feedferry.pipelines.job.engine", module)
+        monkeypatch.setitem(sys.modules, "feedferry.pipelines.job.run.engine", module)
 
     return put
 

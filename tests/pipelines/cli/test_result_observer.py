@@ -6,7 +6,7 @@ import pytest
 
 from feedferry.pipelines.cli.main import main
 from feedferry.pipelines.cli.results.result_observer import ResultObserver
-from feedferry.pipelines.job.settlement import Settlement
+from feedferry.pipelines.job.run.settlement import Settlement
 from feedferry.pipelines.observer.observer import Step, followed
 from feedferry.pipelines.options.display_options import DisplayOptions
 from feedferry.pipelines.push.engine import notify_stop

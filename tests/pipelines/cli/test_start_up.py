@@ -32,7 +32,7 @@ OTHER_FORMATS = {
 }
 OTHER_SOURCES = {
     "feedferry.transforms.sources.programs.calls",
-    "feedferry.transforms.sources.tree.walk",
+    "feedferry.transforms.sources.tree.folders.walk",
 }
 JOB = b"""\
 version: 1

@@ -125,7 +125,7 @@ import signal
 import sys
 
 from feedferry.pipelines.cli.main import main
-from feedferry.transforms.sources.tree import read
+from feedferry.transforms.sources.tree.documents import read
 
 
 def killed(*_: object, **__: object) -> object:

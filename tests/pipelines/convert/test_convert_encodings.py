@@ -9,7 +9,7 @@ from typing import IO, Any, cast
 import pytest
 
 from feedferry.pipelines.cli.main import main
-from feedferry.transforms.formats.xml.encoding import Transcoded
+from feedferry.transforms.formats.xml.scanning.encoding import Transcoded
 from support.archives import document, documents, gsa_feed, put
 from support.runs import chunks, convert, report
 from support.spools import HandSpool

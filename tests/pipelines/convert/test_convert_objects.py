@@ -17,7 +17,7 @@ import pytest
 import feedferry
 from feedferry.pipelines.cli.main import main
 from feedferry.pipelines.folders.remote_folder import RUN_LEASE, RemoteFolder
-from feedferry.pipelines.job.run_result import RunResult
+from feedferry.pipelines.job.run.run_result import RunResult
 from feedferry.schemas.account import Account
 from feedferry.schemas.errors import BusyError, ConfigError, FatalError
 from feedferry.schemas.span import Span

@@ -11,7 +11,7 @@ import pytest
 
 import feedferry
 from feedferry.pipelines.folders.remote_folder import RemoteFolder, opened_remote
-from feedferry.pipelines.job.run_result import RunResult
+from feedferry.pipelines.job.run.run_result import RunResult
 from feedferry.schemas.errors import BusyError, ConfigError, FatalError
 from feedferry.transforms.convert import SpanConversion
 from feedferry.transforms.storage.find_storage import storage_of
@@ -186,7 +186,7 @@ def test_a_run_that_is_killed_after_it_has_put_its_state_is_resumed(
 ) -> None:
     given = tree()
     with monkeypatch.context() as patch:
-        patch.setattr("feedferry.pipelines.job.engine.close_work_folder", _killed)
+        patch.setattr("feedferry.pipelines.job.run.engine.close_work_folder", _killed)
         with pytest.raises(KeyboardInterrupt):
             run(URI, given, state=STATE)
     assert generations() == ["000000001.db"]

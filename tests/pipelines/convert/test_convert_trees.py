@@ -355,7 +355,7 @@ def test_a_run_that_was_killed_after_its_report_is_finished_by_the_same_command_
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("feedferry.pipelines.job.engine.remember", kill)
+        patch.setattr("feedferry.pipelines.job.run.engine.remember", kill)
         assert convert("pdfs", *STATE, "-o", "out") != 0
     before = chunks("out")
     capsys.readouterr()

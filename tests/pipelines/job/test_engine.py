@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from feedferry.pipelines.cli.main import main
 from feedferry.pipelines.folders.locks import locked_state
-from feedferry.pipelines.job.engine import run as run_job
-from feedferry.pipelines.job.job_file import load_job
-from feedferry.pipelines.job.settlement import settle
+from feedferry.pipelines.job.file.job_file import load_job
+from feedferry.pipelines.job.run.engine import run as run_job
+from feedferry.pipelines.job.run.settlement import settle
 from feedferry.pipelines.observer.observer import Observer
 from feedferry.pipelines.observer.signals import DeadlinePassed
 from feedferry.pipelines.options.job_options import RunOptions

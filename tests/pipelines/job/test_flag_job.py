@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from feedferry.pipelines.job.flag_job import job_of_flags
-from feedferry.pipelines.job.job_file import load_job
-from feedferry.pipelines.job.job_text import render
+from feedferry.pipelines.job.file.flag_job import job_of_flags
+from feedferry.pipelines.job.file.job_file import load_job
+from feedferry.pipelines.job.file.job_text import render
 
 WORDS: dict[str, object] = {
     "inputs": ("a.xml", "b*.xml"),

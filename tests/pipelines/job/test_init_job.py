@@ -9,16 +9,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from feedferry.pipelines.check.local_checks import check_placeholders
 from feedferry.pipelines.cli.main import main
-from feedferry.pipelines.doctor.local_checks import check_placeholders
-from feedferry.pipelines.job.engine import convert
-from feedferry.pipelines.job.flag_job import job_of_options
-from feedferry.pipelines.job.init_job import write_job
-from feedferry.pipelines.job.job import Job
-from feedferry.pipelines.job.job_file import load_job
+from feedferry.pipelines.job.draft.init_job import write_job
+from feedferry.pipelines.job.file.flag_job import job_of_options
+from feedferry.pipelines.job.file.job import Job
+from feedferry.pipelines.job.file.job_file import load_job
+from feedferry.pipelines.job.run.engine import convert
 from feedferry.pipelines.observer.observer import Observer
 from feedferry.schemas.delivery import JOURNAL
 from support.archives import put
+from support.bulk_server import known
 from support.format_names import WRITTEN
 from support.runs import ROOT, report
 
@@ -97,6 +98,34 @@ def test_the_feed_of_the_first_record_is_named(
     Path("a.jsonl").write_text(f'{{"url":"http://w.example.com/1","action":"ADD",{origin}}}\n')
     text = write_job("a.jsonl", "avro", None, table=None, schema=None)
     assert "# 1 file of jsonl. The first feed is wiki/full, as DATASOURCE/FEEDTYPE.\n" in text
+
+
+@pytest.mark.parametrize(
+    ("target", "lines"),
+    [
+        ("gsa-feed", ["# url: http://HOST[:19900], https://HOST[:19902]"]),
+        (
+            "thunderstone",
+            [
+                "# url: the whole address of a recvdata.xml",
+                "# profile: example  # replace: the profile that receives the documents",
+            ],
+        ),
+        ("bulk", ["# url: http://HOST:PORT/INDEX/_bulk"]),
+        ("http://search.example.com/hr/_bulk", ['url: "http://search.example.com/hr/_bulk"']),
+        ("avro", []),
+    ],
+)
+def test_a_draft_asks_the_appliance_that_takes_the_format(
+    inputs: Path, target: str, lines: list[str]
+) -> None:
+    with known():
+        text = write_job("docs", target, None, table=None, schema=None)
+    keys = text.split("target:\n")[1].split("\n\n")[0].splitlines()
+    type_ = "bulk" if "bulk" in target else target
+    expected = [f"  {line}" for line in (f"type: {type_}", *lines)]
+    assert keys[: len(expected)] == expected
+    assert "url:" not in "".join(keys[len(expected) :])
 
 
 @pytest.mark.slow

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from feedferry.pipelines.job.job import Job, Retention
-from feedferry.pipelines.job.job_file import is_job_file, load_job
+from feedferry.pipelines.job.file.job import Job, Retention
+from feedferry.pipelines.job.file.job_file import is_job_file, load_job
 from feedferry.pipelines.options.value_parsers import RejectLimit
 from feedferry.schemas.errors import (
     BusyError,

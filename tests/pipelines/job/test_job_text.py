@@ -9,10 +9,10 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # it has no types
 from msgspec.structs import replace
 
-from feedferry.pipelines.job.job import Job
-from feedferry.pipelines.job.job_file import load_job
-from feedferry.pipelines.job.job_keys import OPTIONS, job_keys
-from feedferry.pipelines.job.job_text import json_schema, render
+from feedferry.pipelines.job.file.job import Job
+from feedferry.pipelines.job.file.job_file import load_job
+from feedferry.pipelines.job.file.job_keys import OPTIONS, job_keys
+from feedferry.pipelines.job.file.job_text import json_schema, render
 from feedferry.pipelines.options.flags import flags_of
 from feedferry.schemas.errors import ConfigError
 from support.archives import put

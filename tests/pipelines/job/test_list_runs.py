@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 import feedferry
 from feedferry.pipelines.cli.main import main
-from feedferry.pipelines.job.job import Retention
-from feedferry.pipelines.job.retention import runs_to_remove
+from feedferry.pipelines.job.file.job import Retention
+from feedferry.pipelines.job.history.retention import runs_to_remove
 from feedferry.schemas.errors import StoppedError
 from feedferry.schemas.run_record import Phase, Replay, RunRecord
 from feedferry.transforms.storage.lock import Lock

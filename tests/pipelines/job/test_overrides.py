@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from feedferry.pipelines.cli.main import main
-from feedferry.pipelines.job.job import Job
-from feedferry.pipelines.job.job_file import load_job
+from feedferry.pipelines.job.file.job import Job
+from feedferry.pipelines.job.file.job_file import load_job
 from feedferry.schemas.errors import ConfigError
 from support.archives import put
 from support.rehearsal import gsa_feed, page
@@ -96,7 +96,7 @@ def test_a_short_form_replaces_a_section(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("jobs", "--set: 'jobs'; expected a key of a job file and a value, as jobs=2"),
+        ("jobs", "--set: 'jobs'; expected a key and a value, as jobs=2"),
         ("jobs=x", "--set: jobs: 'x'; expected a number of processes, 1 or more"),
         ("jobs=", "--set: jobs: ''; expected a number of processes, 1 or more"),
         (
@@ -172,6 +172,23 @@ def test_wrong_profiles_are_reported_with_their_places(
     assert main(["check", path, "--offline"]) == 2
     error = capsys.readouterr().err.replace(f"{tmp_path}/", "").removeprefix("feedferry: ")
     assert error.splitlines() == [message]
+
+
+def test_the_secrets_of_a_profile_that_is_not_chosen_may_be_on_another_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KEY", raising=False)
+    text = "version: 1\njob: j\nsource: {type: gsa-feed, path: a.xml}\n"
+    text += "target: {type: gsa-feed, url: http://127.0.0.1:1}\n"
+    text += "profiles:\n  production:\n    target: {auth: {api_key: '${env:KEY}'}, feedtype: ful}\n"
+    path = put(tmp_path / "job.yaml", text.encode())
+    wrong = "job.yaml:7:55: target.feedtype: 'ful'; expected one of full,"
+    missing = "job.yaml:7:20: target.auth: ${env:KEY}: not set; expected a variable of the"
+    for chosen, errors in (((), [wrong]), (("--profile", "production"), [wrong, missing])):
+        assert main(["check", path, "--offline", *chosen]) == 2
+        found = capsys.readouterr().err.replace(f"{tmp_path}/", "").removeprefix("feedferry: ")
+        assert len(found.splitlines()) == len(errors)
+        assert all(expected in found for expected in errors)
 
 
 def test_a_plan_of_a_job_refuses_the_flags_of_its_keys(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from feedferry.pipelines.cli.main import main
-from feedferry.pipelines.job.job_file import load_job
+from feedferry.pipelines.job.file.job_file import load_job
 from feedferry.pipelines.options.compare_options import URLS
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.run_record import Phase

@@ -1,13 +1,21 @@
 """Signals drain what runs, and the second one has its previous effect."""
 
+import importlib
 import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
-from feedferry.pipelines.observer.signals import DeadlinePassed, deadline_raised, draining, raised
+from feedferry.pipelines.observer.signals import (
+    DeadlinePassed,
+    Terminated,
+    deadline_raised,
+    draining,
+    raised,
+)
 from feedferry.pipelines.options.display_options import DisplayOptions
 from feedferry.pipelines.terminal.display import TerminalObserver
 
@@ -96,3 +104,46 @@ def test_a_signal_that_a_finalizer_swallows_is_raised_again() -> None:
     with pytest.raises(KeyboardInterrupt), raised():
         wait_for_the_signal()
     assert sys.unraisablehook is hook
+
+
+SWALLOWING = """\
+import signal
+try:
+    signal.raise_signal(signal.{signal})
+    is_whole = True
+except BaseException:
+    is_whole = False
+"""
+"""A module that ignores an exception while it is imported, as compiled modules do."""
+
+
+def import_and_wait(name: str) -> None:
+    importlib.import_module(name)
+    time.sleep(60)
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"), [("SIGINT", KeyboardInterrupt), ("SIGTERM", Terminated)]
+)
+def test_a_signal_does_not_interrupt_an_import_and_is_raised_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: str, expected: type[BaseException]
+) -> None:
+    (tmp_path / f"swallows_{sent}.py").write_text(SWALLOWING.format(signal=sent))
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with pytest.raises(expected), raised():
+        import_and_wait(f"swallows_{sent}")
+
+    assert sys.modules[f"swallows_{sent}"].is_whole
+
+
+def test_a_deadline_does_not_interrupt_an_import_and_is_raised_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "swallows_deadline.py").write_text(SWALLOWING.format(signal="SIGALRM"))
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with pytest.raises(DeadlinePassed), deadline_raised(time.time() + 3600):
+        import_and_wait("swallows_deadline")
+
+    assert sys.modules["swallows_deadline"].is_whole

@@ -20,7 +20,7 @@ GROUPS = b'<xmlgroups><membership><principal scope="GROUP">eng</principal></memb
 ITEM = b"<Item><Type>D</Type><Url>http://www.example.com/a</Url></Item>"
 UPDATE = b"<Item><Type>UI</Type></Item>"
 THUNDERSTONE = b"<ThunderstoneReplication>%b</ThunderstoneReplication>"
-FORMATS = "expected gsa-feed or gsa-groups or thunderstone"
+FORMATS = "expected gsa-feed or gsa-groups for http://gsa.example.com:19900"
 FEEDTYPES = "expected full or incremental or metadata-and-url: give it by --feedtype"
 
 

@@ -21,7 +21,7 @@ from feedferry.schemas.record import Action, Content, Encoding, Meta, Record
 from feedferry.schemas.span import Span
 from feedferry.transforms.compare.comparison import Change, Comparer, Difference
 from feedferry.transforms.formats import AVRO, ReadOptions, ReadResult
-from feedferry.transforms.formats.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
 from support.feed_histories import PostedFeed, feeds, results
 
 

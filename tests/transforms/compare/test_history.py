@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from feedferry.pipelines.compare.target_documents import HELD_FIELDS, document_event
 from feedferry.transforms.compare.differences import fields_of
+from feedferry.transforms.compare.events import Event
 from feedferry.transforms.compare.history import Document, FeedHistory
+from feedferry.transforms.sinks.push.wire.rehearsal_documents import LISTED_FIELDS, listed_document
 from support.feed_histories import PostedFeed, feeds, results
 from support.rehearsal import Rehearsal, gsa_feed
 
@@ -22,9 +23,9 @@ def held(history: list[PostedFeed]) -> dict[str, dict[str, object]]:
             markup = gsa_feed(*feed.records)
             rehearsal.feed(markup, datasource=feed.datasource, feedtype=feed.feedtype)
         listed = FeedHistory()
-        documents = rehearsal.index.documents()
+        documents = map(listed_document, rehearsal.index.documents())
         rehearsal.index.close()
-        rows = listed.stored(map(document_event, documents))
+        rows = listed.stored(Event(each.record, each.size, each.sha256) for each in documents)
         return {key.decode(): shown(listed.document([row])) for key, row in rows}
 
 
@@ -47,7 +48,7 @@ def shown(document: Document | None) -> dict[str, object]:
     return {
         name: value
         for name, value in fields_of(document).items()
-        if name.partition(":")[0] in HELD_FIELDS
+        if name.partition(":")[0] in LISTED_FIELDS
     }
 
 

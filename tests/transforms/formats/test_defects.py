@@ -10,13 +10,13 @@ from feedferry.schemas.membership import Membership
 from feedferry.schemas.record import Action, Record
 from feedferry.schemas.reject import DEFECT, Reject, defect_type
 from feedferry.schemas.span import ElementContext, Span
+from feedferry.testing.defects import break_at, put_in
 from feedferry.transforms.formats import ReadOptions, ReadResult, StreamOptions, by_name
 from feedferry.transforms.formats.element_names import ElementNames
 from feedferry.transforms.formats.xml.elements import ElementReader, Grammar, ParsedElement
 from kits import KITS
 from kits.base import MARK
 from kits.command_stream import DOCIDS
-from support.defects import break_at, put_in
 
 OPTIONS = ReadOptions(own=(StreamOptions(docids=DOCIDS),))
 VOCABULARY = ElementNames(root="gsafeed", records=("record",))
@@ -32,27 +32,6 @@ def rejects(results: Sequence[ReadResult]) -> list[Reject]:
 
 def records(results: Sequence[ReadResult]) -> list[Record | Membership]:
     return [item for item in results if isinstance(item, Record | Membership)]
-
-
-@pytest.mark.parametrize("name", KITS)
-def test_a_defect_costs_one_record_whose_reject_has_its_bytes(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    document = KITS[name].document
-    first, second, third = records(read(name, document))
-    assert MARK in second.url
-
-    put_in(monkeypatch, KITS[name])
-    results = read(name, document)
-
-    assert records(results) == [first, third]
-    (reject,) = rejects(results)
-    assert (reject.code, defect_type(reject)) == (DEFECT, "KeyError")
-    assert MARK.encode() in reject.data
-    assert KITS[name].record_of(MARK).startswith(reject.data.strip())
-    assert document[reject.offset : reject.offset + reject.length] == reject.data
-    assert reject.reason.startswith("a defect of feedferry: KeyError in ")
-    assert "secret" not in reject.reason
 
 
 # Readers with a fast path

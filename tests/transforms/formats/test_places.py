@@ -16,11 +16,11 @@ from feedferry.schemas.errors import FormatError, RecordError
 from feedferry.schemas.feed import Feed
 from feedferry.schemas.membership import Membership
 from feedferry.schemas.record import Record
+from feedferry.testing.strategies import held_memberships, records
 from feedferry.transforms.formats import FORMATS, GSA_FEED, Encoder, Places, WriteOptions, by_name
 from feedferry.transforms.formats.places import LinePlaces, PartPlace
 from support.damage import MadeFeed, damaged, feeds, torn
 from support.gsa_records import held
-from support.strategies import held_memberships, records
 from support.streams import slow
 
 GOLDEN = Path(__file__).parents[2] / "golden"

@@ -11,7 +11,7 @@ from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import Span
 from feedferry.transforms.formats import ReadResult
 from feedferry.transforms.formats.element_names import ElementNames
-from feedferry.transforms.formats.xml.scanner import RecordScanner
+from feedferry.transforms.formats.xml.scanning.scanner import RecordScanner
 from kits import XML_KITS, Kit
 from kits.base import HOST
 from support.gsa_records import read_feed

@@ -1,20 +1,14 @@
 """Rules that hold for every target."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from feedferry.schemas.acl import Acl
 from feedferry.schemas.errors import ConfigError
-from feedferry.schemas.notice import REFUSED
 from feedferry.schemas.record import Action, Arrival, Authmethod, Content, Crawl, History, Record
-from feedferry.schemas.reject import Filtered, Reject
 from feedferry.transforms.formats import FORMATS, FeedOptions, by_name
-from feedferry.transforms.formats.adapt_rules import is_alone
 from feedferry.transforms.rules.adapt import Target, adapt, adapter
 from kits import KITS
-from support.strategies import records
 
 TARGETS = [
     target
@@ -22,50 +16,6 @@ TARGETS = [
     if kit.format.encoder and kit.format.holds.actions
     for target in kit.all_targets()
 ]
-targets = st.sampled_from(TARGETS)
-
-
-@pytest.mark.slow
-@given(records(), targets)
-def test_outcomes_and_losses_of_any_record(record: Record, target: Target) -> None:
-    outcomes, losses = adapt(record, target)
-    kept = [outcome for outcome in outcomes if isinstance(outcome, Record)]
-    rejects = [outcome for outcome in outcomes if isinstance(outcome, Reject)]
-    place = record.provenance
-
-    assert outcomes
-    assert [adapt(outcome, target) for outcome in kept] == [((outcome,), ()) for outcome in kept]
-    assert [loss for loss in losses if loss.url != record.url] == []
-    holds = by_name(target.format).holds
-    assert [name for outcome in kept for name in stated(outcome) if name not in holds.fields] == []
-    assert {outcome.action for outcome in kept} <= holds.actions
-    assert [(r.source, r.span, r.line, r.offset, r.stage) for r in rejects] == [
-        (place.source, place.span, place.line, place.offset, "adapt") for _ in rejects
-    ]
-
-
-def stated(record: Record) -> set[str]:
-    """The fields and hints that a record states; an ACL alone is written without the others."""
-    if is_alone(record):
-        return {"acl"}
-    values = asdict(record) | asdict(record.crawl or Crawl())
-    names = {name for name, value in values.items() if value not in (None, ())}
-    return names - {"url", "action", "arrival", "provenance", "crawl", "extras"}
-
-
-@pytest.mark.slow
-@given(records(action=st.just(Action.DELETE)), targets)
-def test_a_deletion_of_a_document_has_no_refused_loss(record: Record, target: Target) -> None:
-    assert [loss for loss in adapt(record, target)[1] if loss.field in REFUSED] == []
-
-
-@pytest.mark.parametrize("name", sorted({target.format for target in TARGETS}))
-def test_an_update_of_indexes_is_filtered_unless_the_format_keeps_everything(name: str) -> None:
-    record = Record(url="", action=Action.UPDATE_INDEX)
-    filtered = Filtered(code="update-index", url="", action="UPDATE_INDEX")
-    expected = record if by_name(name).keeps_everything else filtered
-
-    assert adapt(record, Target(format=name)) == ((expected,), ())
 
 
 def test_an_unknown_format_is_refused() -> None:

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from feedferry.schemas.acl import Access, Acl, Principal, Scope
 from feedferry.schemas.record import Action, Content, Meta, Record
+from feedferry.testing.strategies import records
 from feedferry.transforms.rules.normalize import normalize
-from support.strategies import records
 
 URL = "http://www.example.com/plan.html"
 

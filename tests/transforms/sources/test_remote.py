@@ -8,15 +8,15 @@ from datetime import datetime
 import pytest
 
 from feedferry.schemas.errors import ConfigError
-from feedferry.transforms.sources import remote
 from feedferry.transforms.sources.remote import (
     check_remote,
     match_remote,
     open_remote,
-    read_info,
     scheme_of,
     translate_errors,
+    uris,
 )
+from feedferry.transforms.sources.remote.file_systems import read_info
 
 SECRET = "s3same"
 HIDDEN = ": not shown, because it may contain a secret; expected "
@@ -104,7 +104,7 @@ def test_a_root_that_cannot_be_listed_is_refused(root: str, expected: str) -> No
 def test_a_missing_package_is_named_with_its_extra(
     root: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "find_spec", lambda _: None)
+    monkeypatch.setattr(uris, "find_spec", lambda _: None)
     assert refusal(open_remote, root) == (
         f"{scheme_of(root)}: {package} is not installed; expected it:"
         f" pip install 'feedferry[{extra}]'"
@@ -159,8 +159,9 @@ def test_every_file_system_names_size_time_and_version_in_its_own_way(
 def test_libraries_are_loaded_at_the_first_uri_of_their_scheme() -> None:
     names = ("aiohttp", "fsspec", "obstore", "paramiko", "smart_open")
     code = (
-        "import sys, feedferry.transforms.sources.files, feedferry.transforms.sources.tree.read, "
-        "feedferry.transforms.sources.tree.walk; "
+        "import sys, feedferry.transforms.sources.files, "
+        "feedferry.transforms.sources.tree.documents.read, "
+        "feedferry.transforms.sources.tree.folders.walk; "
         f"print([name for name in {names} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

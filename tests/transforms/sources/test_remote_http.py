@@ -11,7 +11,8 @@ import pytest
 from feedferry.schemas.errors import SourceError
 from feedferry.schemas.span import Span
 from feedferry.transforms.sources.files import cut_file, open_span
-from feedferry.transforms.sources.remote import REQUEST_BYTES, open_remote
+from feedferry.transforms.sources.remote import open_remote
+from feedferry.transforms.sources.remote.remote_file import REQUEST_BYTES
 from support import remotes
 from support.archives import jsonl
 

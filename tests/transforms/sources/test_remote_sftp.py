@@ -11,9 +11,9 @@ import pytest
 from feedferry.schemas.errors import SourceError
 from feedferry.transforms.sources.listing import ListingEntry
 from feedferry.transforms.sources.remote import match_remote, open_remote
-from feedferry.transforms.sources.sftp import PASSWORD
-from feedferry.transforms.sources.tree.tree import Tree
-from feedferry.transforms.sources.tree.walk import list_tree
+from feedferry.transforms.sources.remote.sftp import PASSWORD
+from feedferry.transforms.sources.tree.folders.walk import list_tree
+from feedferry.transforms.sources.tree.rules.tree import Tree
 from support import remotes
 from support.ports import kept_port
 

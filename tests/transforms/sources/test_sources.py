@@ -13,10 +13,10 @@ from feedferry.schemas.sent_document import StateChange
 from feedferry.schemas.span import KeyRange, Span
 from feedferry.transforms.formats.base import ReadResult
 from feedferry.transforms.sources import SpanRequest, read_span
-from feedferry.transforms.sources.database.mapping import DATABASE
+from feedferry.transforms.sources.database.mapping.row_mapping import DATABASE
 from feedferry.transforms.sources.listing import ListingEntry, cut_listing, write_listing
 from feedferry.transforms.sources.spool.spool_source import SELECTION, Selection
-from feedferry.transforms.sources.tree.tree import Tree
+from feedferry.transforms.sources.tree.rules.tree import Tree
 from support.database_runs import Database
 from support.spools import delivered
 

@@ -17,16 +17,16 @@ from feedferry.schemas.account import Account, check_balance
 from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from feedferry.schemas.record import Action, Arrival, Content, Meta, Provenance, Record
 from feedferry.schemas.span import Span
+from feedferry.testing.strategies import records
 from feedferry.transforms.conversion_settings import Settings
 from feedferry.transforms.convert import convert
 from feedferry.transforms.formats import AVRO, ReadOptions, WriteOptions, write_all
-from feedferry.transforms.formats.columns.singly import singly
+from feedferry.transforms.formats.fast_path.elements.singly import singly
 from feedferry.transforms.rules.adapt import Target
 from feedferry.transforms.rules.normalize import normalize
 from feedferry.transforms.sources import SpanRequest, read_span
 from feedferry.transforms.steps import read_steps
 from feedferry.transforms.steps.merge_step import is_partial
-from support.strategies import records
 from support.web_site import Answer, Request, WebSite, web_site
 
 LISTS, RECORDS = 370, 138

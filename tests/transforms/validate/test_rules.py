@@ -49,7 +49,7 @@ def findings(document: str) -> list[Finding]:
         results = format_.read(io.BytesIO(data), span=span, options=options)
         return [
             *markup_findings(io.BytesIO(data), format_, span=span, options=options),
-            *Validation(cross).findings(results, has_header=names.has_header),
+            *Validation(cross).findings(results, has_header=bool(names.header)),
             *cross.findings(),
         ]
 

@@ -40,17 +40,21 @@ from feedferry.transforms.formats.canonical import admit
 from feedferry.transforms.formats.canonical.canonical_formats import AVRO_MAGIC
 from feedferry.transforms.formats.canonical.datum_runs import DatumRuns
 from feedferry.transforms.formats.canonical.lookahead import LookaheadReader
-from feedferry.transforms.formats.columns import element_codes
-from feedferry.transforms.formats.columns.cells import (
+from feedferry.transforms.formats.fast_path.columns.cells import (
     Cells,
     EncodeColumn,
     of_dates,
     plain,
     unescaped_utf8,
 )
-from feedferry.transforms.formats.columns.column_kinds import CONTENT_KINDS, Column, ColumnKind
-from feedferry.transforms.formats.columns.element_plan import Pieces
-from feedferry.transforms.formats.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.column_kinds import (
+    CONTENT_KINDS,
+    Column,
+    ColumnKind,
+)
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.elements import element_codes
+from feedferry.transforms.formats.fast_path.plans.element_plan import Pieces
 
 RECORD = "record"
 MEMBERSHIP = "membership"

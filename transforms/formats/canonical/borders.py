@@ -10,8 +10,8 @@ from typing import IO
 
 from feedferry.schemas.span import ContainerHeader, Span, SpanEnd
 from feedferry.transforms.formats.base import OpenAt, Survey
-from feedferry.transforms.formats.byte_scans import count_lines, find
 from feedferry.transforms.formats.canonical.avro import MAX_HEADER_BYTES, SYNC_BYTES, open_container
+from feedferry.transforms.formats.text.byte_scans import count_lines, find
 
 _BLOCK_BYTES = 256 << 10
 _LINE_END = b"\n"

@@ -13,9 +13,16 @@ from feedferry.schemas.avro import read_long
 from feedferry.schemas.record import Record
 from feedferry.transforms.formats.base import Encoder, ReadOptions
 from feedferry.transforms.formats.canonical.record_runs import MAX_MISSES, neutral_columns, shape_of
-from feedferry.transforms.formats.columns.batch_plan import learn
-from feedferry.transforms.formats.columns.column_kinds import TEXT_KINDS, Column, ColumnKind, Values
-from feedferry.transforms.formats.columns.record_batch import Columns, RecordBatch, Shape, grouped
+from feedferry.transforms.formats.fast_path.columns.column_kinds import (
+    TEXT_KINDS,
+    Column,
+    ColumnKind,
+    Values,
+)
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.shape import Shape
+from feedferry.transforms.formats.fast_path.columns.shape_columns import Columns, grouped
+from feedferry.transforms.formats.fast_path.plans.batch_plan import learn
 
 _MAX_TEMPLATES = 16
 _MAX_BYTES = 1 << 20

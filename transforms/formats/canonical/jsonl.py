@@ -35,7 +35,7 @@ from feedferry.transforms.formats.base import (
 )
 from feedferry.transforms.formats.canonical import admit
 from feedferry.transforms.formats.canonical.record_runs import RecordRuns
-from feedferry.transforms.formats.columns.cells import (
+from feedferry.transforms.formats.fast_path.columns.cells import (
     Cells,
     EncodeColumn,
     as_stated,
@@ -43,20 +43,26 @@ from feedferry.transforms.formats.columns.cells import (
     plain,
     unescaped,
 )
-from feedferry.transforms.formats.columns.column_kinds import (
+from feedferry.transforms.formats.fast_path.columns.column_kinds import (
     CONTENT_KINDS,
     TEXT_KINDS,
     Column,
     ColumnKind,
 )
-from feedferry.transforms.formats.columns.element_codes import ACL, CONTENT, META, PERMIT, RECORD
-from feedferry.transforms.formats.columns.element_plan import Pieces
-from feedferry.transforms.formats.columns.holes import InspectedError
-from feedferry.transforms.formats.columns.marks import stated
-from feedferry.transforms.formats.columns.record_batch import RecordBatch
-from feedferry.transforms.formats.dates import parse_date
+from feedferry.transforms.formats.fast_path.columns.holes import InspectedError
+from feedferry.transforms.formats.fast_path.columns.marks import stated
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.elements.element_codes import (
+    ACL,
+    CONTENT,
+    META,
+    PERMIT,
+    RECORD,
+)
+from feedferry.transforms.formats.fast_path.plans.element_plan import Pieces
 from feedferry.transforms.formats.places import LinePlaces
-from feedferry.transforms.formats.streams import PIECE_BYTES, Line, read_lines, skip_line
+from feedferry.transforms.formats.text.dates import parse_date
+from feedferry.transforms.formats.text.streams import PIECE_BYTES, Line, read_lines, skip_line
 
 _SLOTS = ("acl", "content", "metadata")
 _TIMES = ("modified", "visited", "next_check")

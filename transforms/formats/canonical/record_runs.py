@@ -8,10 +8,17 @@ from msgspec.structs import replace
 from feedferry.schemas.record import Encoding, Meta, Record
 from feedferry.schemas.reject import record_error
 from feedferry.transforms.formats.base import ReadOptions
-from feedferry.transforms.formats.columns.cells import escaped
-from feedferry.transforms.formats.columns.column_kinds import TEXT_KINDS, Column, ColumnKind, Values
-from feedferry.transforms.formats.columns.neutrality import are_neutral
-from feedferry.transforms.formats.columns.record_batch import Columns, RecordBatch, Shape, grouped
+from feedferry.transforms.formats.fast_path.columns.cells import escaped
+from feedferry.transforms.formats.fast_path.columns.column_kinds import (
+    TEXT_KINDS,
+    Column,
+    ColumnKind,
+    Values,
+)
+from feedferry.transforms.formats.fast_path.columns.neutrality import are_neutral
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.shape import Shape
+from feedferry.transforms.formats.fast_path.columns.shape_columns import Columns, grouped
 
 MAX_MISSES = 8
 """After this number of blocks in a row that are no batches, none is tried any more."""

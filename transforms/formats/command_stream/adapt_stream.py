@@ -16,14 +16,6 @@ from msgspec.structs import replace
 from feedferry.schemas.acl import Access, Principal
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.record import Action, Extra, Meta, Record
-from feedferry.transforms.formats.adapt_rules import (
-    Draft,
-    counted,
-    field_of,
-    hold,
-    is_deletion,
-    keep_extras,
-)
 from feedferry.transforms.formats.command_stream.stream_formats import (
     ANSWER,
     DOCUMENT,
@@ -39,7 +31,15 @@ from feedferry.transforms.formats.command_stream.syntax import (
     USERNAME,
 )
 from feedferry.transforms.formats.command_stream.writer import unknown_command
-from feedferry.transforms.formats.java_uri import is_uri
+from feedferry.transforms.formats.holding.adapt_rules import (
+    Draft,
+    counted,
+    field_of,
+    hold,
+    is_deletion,
+    keep_extras,
+)
+from feedferry.transforms.formats.text.java_uri import is_uri
 
 _CHARSET = re.compile(r""";\s*charset\s*=\s*"?([^\s;"]*)""", re.IGNORECASE)
 _PARAMETER = re.compile(r"[\w.:+-]+", re.ASCII)

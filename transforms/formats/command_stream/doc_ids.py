@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 
 from feedferry.schemas.errors import ConfigError, RecordError
 from feedferry.transforms.formats.command_stream.stream_formats import Docids
-from feedferry.transforms.formats.java_uri import OTHER, PATH, is_uri
+from feedferry.transforms.formats.text.java_uri import OTHER, PATH, is_uri
 
 _MARK = "{id}"
 _BASE = re.compile(

@@ -26,17 +26,19 @@ from feedferry.schemas.record import Provenance, Record
 from feedferry.schemas.reject import record_error
 from feedferry.schemas.span import Span, TokenState
 from feedferry.transforms.formats.base import ReadOptions, ReadResult
-from feedferry.transforms.formats.byte_scans import find_all
-from feedferry.transforms.formats.columns.cells import escaped
-from feedferry.transforms.formats.columns.column_kinds import Column, ColumnKind, Values
-from feedferry.transforms.formats.columns.neutrality import are_neutral
-from feedferry.transforms.formats.columns.record_batch import Columns, RecordBatch, Shape, grouped
 from feedferry.transforms.formats.command_stream.stream_documents import DocumentReader
 from feedferry.transforms.formats.command_stream.syntax import (
     LISTED_FLAGS,
     CommandReader,
     read_header,
 )
+from feedferry.transforms.formats.fast_path.columns.cells import escaped
+from feedferry.transforms.formats.fast_path.columns.column_kinds import Column, ColumnKind, Values
+from feedferry.transforms.formats.fast_path.columns.neutrality import are_neutral
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.shape import Shape
+from feedferry.transforms.formats.fast_path.columns.shape_columns import Columns, grouped
+from feedferry.transforms.formats.text.byte_scans import find_all
 
 _FLAGS = (*LISTED_FLAGS, "delete")
 _MODIFIED = "last-modified="

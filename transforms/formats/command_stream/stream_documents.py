@@ -60,8 +60,8 @@ from feedferry.transforms.formats.command_stream.syntax import (
     read_header,
     require_argument,
 )
-from feedferry.transforms.formats.dates import parse_date
-from feedferry.transforms.formats.java_uri import is_uri
+from feedferry.transforms.formats.text.dates import parse_date
+from feedferry.transforms.formats.text.java_uri import is_uri
 
 _TOO_LARGE = "content-too-large"
 _OUR_OWN_CODES = (_TOO_LARGE, DEFECT)

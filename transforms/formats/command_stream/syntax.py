@@ -24,7 +24,7 @@ from feedferry.schemas.reject import KEPT_BYTES, record_error
 from feedferry.schemas.span import Span
 from feedferry.transforms.formats.base import ReadOptions
 from feedferry.transforms.formats.command_stream.stream_formats import StreamOptions
-from feedferry.transforms.formats.streams import read_block
+from feedferry.transforms.formats.text.streams import read_block
 
 PREFIX = b"GSA Adaptor Data Version"
 """The first bytes of every command stream."""

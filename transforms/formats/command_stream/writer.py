@@ -23,8 +23,6 @@ from feedferry.schemas.content import decode
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.record import Action, Crawl, Extra, Record
 from feedferry.transforms.formats.base import Encoder, WriteOptions
-from feedferry.transforms.formats.columns.cells import Cells, of_dates, unescaped_utf8
-from feedferry.transforms.formats.columns.column_kinds import TEXT_KINDS, ColumnKind
 from feedferry.transforms.formats.command_stream.doc_ids import id_maker
 from feedferry.transforms.formats.command_stream.stream_formats import Docids, StreamOptions
 from feedferry.transforms.formats.command_stream.syntax import (
@@ -48,6 +46,8 @@ from feedferry.transforms.formats.command_stream.syntax import (
     integer,
     moment_of,
 )
+from feedferry.transforms.formats.fast_path.columns.cells import Cells, of_dates, unescaped_utf8
+from feedferry.transforms.formats.fast_path.columns.column_kinds import TEXT_KINDS, ColumnKind
 
 _NO_HINTS = Crawl()
 _ID = b"id="

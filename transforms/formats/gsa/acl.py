@@ -9,11 +9,11 @@ from feedferry.schemas.acl import Acl, Principal
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.membership import Member
 from feedferry.schemas.record import Extra
-from feedferry.transforms.formats.acl_metadata import BLANKS, split_parent
 from feedferry.transforms.formats.gsa.rows import ACL, ACL_ALONE, PRINCIPAL
+from feedferry.transforms.formats.holding.acl_metadata import BLANKS, split_parent
+from feedferry.transforms.formats.text.xml_text import holds
 from feedferry.transforms.formats.xml.rows import ElementRows
 from feedferry.transforms.formats.xml.serializer import ExtraMarkup, element, similar_attributes
-from feedferry.transforms.formats.xml_text import holds
 
 Extras = list[Extra]
 

@@ -19,6 +19,8 @@ from feedferry.schemas.content import decode
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.feed import is_web
 from feedferry.schemas.record import (
+    FEEDRANKS,
+    PAGERANKS,
     Action,
     Arrival,
     Authmethod,
@@ -30,14 +32,16 @@ from feedferry.schemas.record import (
 )
 from feedferry.transforms.content_types import charset
 from feedferry.transforms.content_types.mimetype_table import is_archive_type, type_of_name
-from feedferry.transforms.formats.acl_metadata import (
+from feedferry.transforms.formats.base import Adapter, Target
+from feedferry.transforms.formats.gsa.gsa_formats import NO_MIMETYPE, FeedOptions, held_by
+from feedferry.transforms.formats.holding.acl_metadata import (
     BLANKS,
     is_acl_name,
     join_parent,
     metadata_of,
     split_parent,
 )
-from feedferry.transforms.formats.adapt_rules import (
+from feedferry.transforms.formats.holding.adapt_rules import (
     Draft,
     field_of,
     fit_metadata,
@@ -46,10 +50,7 @@ from feedferry.transforms.formats.adapt_rules import (
     lose_doubtful_values,
     lose_hints,
 )
-from feedferry.transforms.formats.base import Adapter, Target
-from feedferry.transforms.formats.gsa.gsa_formats import NO_MIMETYPE, FeedOptions, held_by
-from feedferry.transforms.formats.gsa.rows import FEEDRANKS, PAGERANKS
-from feedferry.transforms.formats.xml_text import holds
+from feedferry.transforms.formats.text.xml_text import holds
 
 IGNORED_MIMETYPE = "text/plain"
 """The DTD requires a mimetype where the appliance ignores it; deployed connectors write this."""

@@ -17,11 +17,11 @@ import pybase64
 from feedferry.schemas.content import clean_base64
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.record import Encoding
-from feedferry.transforms.formats.acl_metadata import BLANKS
-from feedferry.transforms.formats.columns.cells import escaped
-from feedferry.transforms.formats.columns.column_kinds import ColumnKind
+from feedferry.transforms.formats.fast_path.columns.cells import escaped
+from feedferry.transforms.formats.fast_path.columns.column_kinds import ColumnKind
 from feedferry.transforms.formats.gsa.rows import ENCODING
-from feedferry.transforms.formats.xml.run_shapes import MarkupTemplate, ShapeKey
+from feedferry.transforms.formats.holding.acl_metadata import BLANKS
+from feedferry.transforms.formats.xml.bulk.run_shapes import MarkupTemplate, ShapeKey
 
 END = "</record>"
 END_PRINCIPAL = "</principal>"

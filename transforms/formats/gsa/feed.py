@@ -32,16 +32,28 @@ from feedferry.schemas.content import CHECKED, decode
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.record import Action, Content, Encoding, Meta, Record
 from feedferry.schemas.span import Span
-from feedferry.transforms.formats.acl_metadata import join_parent, metadata_of
 from feedferry.transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
-from feedferry.transforms.formats.columns.cells import CONTENT_CELLS, Cells, as_stated, escaped
-from feedferry.transforms.formats.columns.column_kinds import ColumnKind
-from feedferry.transforms.formats.columns.element_plan import Pieces
-from feedferry.transforms.formats.dates import rfc1123
+from feedferry.transforms.formats.fast_path.columns.cells import (
+    CONTENT_CELLS,
+    Cells,
+    as_stated,
+    escaped,
+)
+from feedferry.transforms.formats.fast_path.columns.column_kinds import ColumnKind
+from feedferry.transforms.formats.fast_path.plans.element_plan import Pieces
 from feedferry.transforms.formats.gsa.acl import write_principal
 from feedferry.transforms.formats.gsa.gsa_formats import FEED_NAMES, FeedOptions
 from feedferry.transforms.formats.gsa.record_reader import FeedRecordBuilder
 from feedferry.transforms.formats.gsa.rows import ACL, ENCODING, METADATA, PRINCIPAL, RECORD
+from feedferry.transforms.formats.holding.acl_metadata import join_parent, metadata_of
+from feedferry.transforms.formats.text.dates import rfc1123
+from feedferry.transforms.formats.text.xml_text import (
+    escape_bytes,
+    escape_text,
+    holds,
+    holds_bytes,
+    is_plain,
+)
 from feedferry.transforms.formats.xml.elements import ElementReader, Grammar
 from feedferry.transforms.formats.xml.serializer import (
     NO_EXTRAS,
@@ -50,13 +62,6 @@ from feedferry.transforms.formats.xml.serializer import (
     attributes_of,
     not_xml,
     similar_attributes,
-)
-from feedferry.transforms.formats.xml_text import (
-    escape_bytes,
-    escape_text,
-    holds,
-    holds_bytes,
-    is_plain,
 )
 
 _WRITTEN = (Action.ADD, Action.UPDATE, Action.DELETE)

@@ -10,18 +10,16 @@ from typing import ClassVar, NamedTuple
 
 from feedferry.schemas.acl import Access
 from feedferry.schemas.record import Action, Provenance, Record
-from feedferry.transforms.formats.acl_metadata import BLANKS
 from feedferry.transforms.formats.base import ReadOptions
-from feedferry.transforms.formats.byte_scans import count, find, rfind
-from feedferry.transforms.formats.columns.column_kinds import Column, ColumnKind
-from feedferry.transforms.formats.columns.element_block import (
-    Comparisons,
+from feedferry.transforms.formats.fast_path.columns.column_kinds import Column, ColumnKind
+from feedferry.transforms.formats.fast_path.columns.shape_columns import grouped
+from feedferry.transforms.formats.fast_path.elements.element_block import (
     ElementBlock,
     ElementGroup,
     ElementShape,
     element_shape,
 )
-from feedferry.transforms.formats.columns.element_codes import (
+from feedferry.transforms.formats.fast_path.elements.element_codes import (
     ACL,
     ALONE,
     CLOSED_ALONE,
@@ -43,13 +41,19 @@ from feedferry.transforms.formats.columns.element_codes import (
     RECORD_WITH_CONTENT,
     RECORDS,
 )
-from feedferry.transforms.formats.columns.element_shapes import BlockElements, ElementShapes
-from feedferry.transforms.formats.columns.record_batch import grouped
+from feedferry.transforms.formats.fast_path.elements.element_shapes import (
+    BlockElements,
+    ElementShapes,
+)
+from feedferry.transforms.formats.fast_path.learning.comparisons import Comparisons
 from feedferry.transforms.formats.gsa.fast_reader import FREE_VALUES, RecordTemplate, common_markup
 from feedferry.transforms.formats.gsa.gsa_formats import FEED_NAMES
-from feedferry.transforms.formats.xml.contents import CutContent, cut_contents
-from feedferry.transforms.formats.xml.element_runs import Place, RunPositions
-from feedferry.transforms.formats.xml.run_shapes import RunShape, ShapeKey
+from feedferry.transforms.formats.holding.acl_metadata import BLANKS
+from feedferry.transforms.formats.text.byte_scans import count, find, rfind
+from feedferry.transforms.formats.xml.bulk.contents import CutContent, cut_contents
+from feedferry.transforms.formats.xml.bulk.element_runs import Place, RunPositions
+from feedferry.transforms.formats.xml.bulk.run_shapes import RunShape, ShapeKey
+from feedferry.transforms.formats.xml.scanning.record_markup import markup_of
 
 _END = b"</record>"
 _CONTENT = b"<content"
@@ -353,7 +357,7 @@ def _cut(run: bytes) -> tuple[bytes, Sequence[CutContent]]:
     """Return records without their contents, and the contents."""
     text, contents = run, list[CutContent]()
     if find(run, _CONTENT) >= 0:
-        text, contents = cut_contents(run, _CONTENT_TAG, FEED_NAMES)
+        text, contents = cut_contents(run, _CONTENT_TAG, markup_of(FEED_NAMES))
     end = rfind(text, _END)
     return text[: end + len(_END)] if end >= 0 else b"", contents
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from feedferry.schemas.span import ElementContext
-from feedferry.transforms.formats.acl_metadata import BLANKS
 from feedferry.transforms.formats.gsa.fast_reader import (
     END,
     END_PRINCIPAL,
@@ -13,8 +12,9 @@ from feedferry.transforms.formats.gsa.fast_reader import (
 )
 from feedferry.transforms.formats.gsa.feed_blocks import FeedBlocks
 from feedferry.transforms.formats.gsa.gsa_formats import FEED_NAMES
-from feedferry.transforms.formats.xml.element_runs import ElementRuns, Place
-from feedferry.transforms.formats.xml.scanner import Run
+from feedferry.transforms.formats.holding.acl_metadata import BLANKS
+from feedferry.transforms.formats.xml.bulk.element_runs import ElementRuns, Place
+from feedferry.transforms.formats.xml.scanning.scanner import Run
 
 
 class FeedRuns(ElementRuns[RecordTemplate]):

@@ -33,11 +33,11 @@ from feedferry.schemas.feed import FeedHeader
 from feedferry.schemas.membership import Member, Membership
 from feedferry.schemas.record import Extra, Provenance, Record
 from feedferry.schemas.span import ElementContext, Span
-from feedferry.transforms.formats.acl_metadata import BLANKS
 from feedferry.transforms.formats.base import Encoder, ReadOptions, ReadResult
 from feedferry.transforms.formats.gsa.acl import require_no_text, tag_of, write_principal
 from feedferry.transforms.formats.gsa.gsa_formats import GROUPS_NAMES
 from feedferry.transforms.formats.gsa.rows import MEMBER, MEMBERS, MEMBERSHIP
+from feedferry.transforms.formats.holding.acl_metadata import BLANKS
 from feedferry.transforms.formats.xml.elements import (
     ElementReader,
     Grammar,

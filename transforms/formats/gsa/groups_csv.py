@@ -33,7 +33,7 @@ from feedferry.schemas.record import Provenance
 from feedferry.schemas.reject import KEPT_BYTES, Place, Reject, record_error, reject_bytes
 from feedferry.schemas.span import Span
 from feedferry.transforms.formats.base import ReadOptions
-from feedferry.transforms.formats.streams import Line, read_lines
+from feedferry.transforms.formats.text.streams import Line, read_lines
 
 MAX_MEMBERS = 3_000_000
 """Members that all groups of a search appliance may have together."""

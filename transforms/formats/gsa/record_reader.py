@@ -30,16 +30,16 @@ from feedferry.schemas.record import (
     Record,
 )
 from feedferry.schemas.span import ElementContext, Span
-from feedferry.transforms.formats.acl_metadata import acl_of
 from feedferry.transforms.formats.base import ReadOptions
-from feedferry.transforms.formats.dates import parse_date
 from feedferry.transforms.formats.gsa.acl import Extras, bad_acl, read_acl, require_no_text, tag_of
 from feedferry.transforms.formats.gsa.feed_runs import FeedRuns
 from feedferry.transforms.formats.gsa.gsa_formats import FEED_NAMES
 from feedferry.transforms.formats.gsa.rows import ACTION, CONTENT, GROUP, HINTS, META, METADATA
+from feedferry.transforms.formats.holding.acl_metadata import acl_of
+from feedferry.transforms.formats.text.dates import parse_date
 from feedferry.transforms.formats.xml.elements import ParsedElement, parse_markup
-from feedferry.transforms.formats.xml.places import XmlPlaces
-from feedferry.transforms.formats.xml.scanner import NESTED, UNKNOWN
+from feedferry.transforms.formats.xml.scanning.places import XmlPlaces
+from feedferry.transforms.formats.xml.scanning.scanner import NESTED, UNKNOWN
 from feedferry.transforms.formats.xml.serializer import extra_element
 
 CONTEXT_UNKNOWN = "context-unknown"

@@ -5,20 +5,27 @@ Groups to the Search Appliance", with the `feedrank` of its prose; the same of r
 """
 
 from feedferry.schemas.acl import Access, Scope
-from feedferry.schemas.record import Action, Authmethod, Encoding, Scoring
-from feedferry.transforms.formats.acl_metadata import BLANKS, INHERITANCE
-from feedferry.transforms.formats.dates import parse_date, rfc1123
+from feedferry.schemas.record import (
+    FEEDRANKS,
+    PAGERANKS,
+    Action,
+    Authmethod,
+    Encoding,
+    Scoring,
+)
+from feedferry.transforms.formats.base import StatedValue
+from feedferry.transforms.formats.holding.acl_metadata import BLANKS, INHERITANCE
+from feedferry.transforms.formats.holding.values import range_text
+from feedferry.transforms.formats.text.dates import parse_date, rfc1123
 from feedferry.transforms.formats.xml.rows import Codec, ElementRows, Row, choices, names_of
 
-PAGERANKS, FEEDRANKS = range(68, 101), range(1, 101)
 _RANK_DIGITS = 9
 _OF_GROUP = ("action", "pagerank", "feedrank")
 
 
 def _rank(allowed: range) -> Codec:
     """Return the codec of a rank; the reader keeps one that is out of range."""
-    expected = f"an integer from {allowed[0]} to {allowed[-1]}"
-    return Codec(_read_rank, str, expected, allowed=allowed)
+    return Codec(_read_rank, str, range_text(allowed))
 
 
 def _read_rank(text: str) -> int | None:
@@ -116,3 +123,8 @@ MEMBER = ElementRows(
     code="bad-membership",
 )
 """In alphabetical order, as deployed programs write them."""
+
+
+def stated_values() -> dict[str, StatedValue]:
+    """Return the values of a known form, by the place of an extra that has another form."""
+    return RECORD.stated_values("@") | METADATA.stated_values("@")

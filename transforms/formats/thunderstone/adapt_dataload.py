@@ -7,8 +7,14 @@ import re
 from functools import partial
 
 from feedferry.schemas.record import Arrival, Content, Encoding, Field, Meta, Record
-from feedferry.transforms.formats.adapt_rules import Draft, counted, fit_metadata, hold, is_deletion
 from feedferry.transforms.formats.base import Adapter, Target
+from feedferry.transforms.formats.holding.adapt_rules import (
+    Draft,
+    counted,
+    fit_metadata,
+    hold,
+    is_deletion,
+)
 from feedferry.transforms.formats.thunderstone.dataload_format import HOLDS, DataloadOptions
 
 _SINGLE = ("title", "description", "keywords")

@@ -37,11 +37,17 @@ from feedferry.schemas.errors import RecordError
 from feedferry.schemas.record import Action, Arrival, Extra, Field, Provenance, Record
 from feedferry.schemas.span import Span
 from feedferry.transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
-from feedferry.transforms.formats.columns.cells import CONTENT_CELLS, Cells, as_stated, of_dates
-from feedferry.transforms.formats.columns.column_kinds import Column, ColumnKind
-from feedferry.transforms.formats.columns.element_codes import CONTENT, META, RECORD
-from feedferry.transforms.formats.columns.element_plan import Pieces
-from feedferry.transforms.formats.dates import local_date
+from feedferry.transforms.formats.fast_path.columns.cells import (
+    CONTENT_CELLS,
+    Cells,
+    as_stated,
+    of_dates,
+)
+from feedferry.transforms.formats.fast_path.columns.column_kinds import Column, ColumnKind
+from feedferry.transforms.formats.fast_path.elements.element_codes import CONTENT, META, RECORD
+from feedferry.transforms.formats.fast_path.plans.element_plan import Pieces
+from feedferry.transforms.formats.text.dates import local_date
+from feedferry.transforms.formats.text.xml_text import escape_bytes, escape_text, holds, holds_bytes
 from feedferry.transforms.formats.thunderstone.dataload_format import (
     DATATYPES,
     ELEMENT_NAMES,
@@ -66,7 +72,6 @@ from feedferry.transforms.formats.xml.elements import (
     parse_markup,
 )
 from feedferry.transforms.formats.xml.serializer import ExtraMarkup, attributes, element
-from feedferry.transforms.formats.xml_text import escape_bytes, escape_text, holds, holds_bytes
 
 _PROLOG = b'<?xml version="1.0" encoding="UTF-8"?>\n'
 BASE64 = attributes([("dt:dt", "bin.base64")])

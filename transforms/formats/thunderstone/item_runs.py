@@ -6,13 +6,13 @@ from functools import cached_property, lru_cache
 
 from feedferry.schemas.record import Record
 from feedferry.transforms.formats.base import ReadOptions
-from feedferry.transforms.formats.columns.column_kinds import ColumnKind
-from feedferry.transforms.formats.dates import rfc1123
+from feedferry.transforms.formats.fast_path.columns.column_kinds import ColumnKind
+from feedferry.transforms.formats.text.dates import rfc1123
 from feedferry.transforms.formats.thunderstone.dataload_format import ELEMENT_NAMES
 from feedferry.transforms.formats.thunderstone.rows import item_rows
-from feedferry.transforms.formats.xml.element_runs import ElementRuns
+from feedferry.transforms.formats.xml.bulk.element_runs import ElementRuns
+from feedferry.transforms.formats.xml.bulk.run_shapes import MarkupTemplate, ShapeKey
 from feedferry.transforms.formats.xml.elements import ParsedElement
-from feedferry.transforms.formats.xml.run_shapes import MarkupTemplate, ShapeKey
 
 FREE_ELEMENTS = {
     **dict.fromkeys(("Title", "Keywords", "Description", "Meta", "Category"), ColumnKind.TEXT),

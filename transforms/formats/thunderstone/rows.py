@@ -11,7 +11,8 @@ from functools import lru_cache, partial
 
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.record import Action, Meta
-from feedferry.transforms.formats.dates import local_date, parse_date
+from feedferry.transforms.formats.base import StatedValue
+from feedferry.transforms.formats.text.dates import local_date, parse_date
 from feedferry.transforms.formats.xml.rows import Codec, ElementRows, Row, choices
 
 TYPES = choices(
@@ -61,6 +62,11 @@ def item_rows(zone: str) -> ElementRows:
         Row("MimeType", "mimetype"),
         Row("Charset", "charset"),
     )
+
+
+def stated_values() -> dict[str, StatedValue]:
+    """Return the values of a known form, by the place of an extra that has another form."""
+    return item_rows("UTC").stated_values()
 
 
 def _read_date(text: str, *, zone: str) -> datetime | None:

@@ -18,10 +18,10 @@ from feedferry.schemas.record import Record
 from feedferry.schemas.reject import Place, Reject, record_error, reject_bytes
 from feedferry.schemas.span import ElementContext, Span, SpanEnd
 from feedferry.transforms.formats.base import ReadOptions
-from feedferry.transforms.formats.columns.element_block import ElementBlock
-from feedferry.transforms.formats.columns.record_batch import RecordBatch
 from feedferry.transforms.formats.element_names import ElementNames
-from feedferry.transforms.formats.xml.scanner import (
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.elements.element_block import ElementBlock
+from feedferry.transforms.formats.xml.scanning.scanner import (
     HEADER_DAMAGED,
     Bulk,
     RawElement,

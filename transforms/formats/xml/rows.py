@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.record import Extra
+from feedferry.transforms.formats.base import StatedValue
 
 Encode = Callable[[Any], str | None]
 
@@ -20,15 +21,13 @@ class Codec(NamedTuple):
     """The form of a value in a text.
 
     `decode` returns None for a text that it does not understand, and `encode` for a value that is
-    not written. `expected` describes the texts in messages. `names` are all texts of a closed set,
-    `allowed` all numbers of a range.
+    not written. `expected` describes the texts in messages. `names` are all texts of a closed set.
     """
 
     decode: Callable[[str], Any]  # the types of values differ from row to row
     encode: Encode
     expected: str = ""
     names: tuple[str, ...] = ()
-    allowed: range | None = None
 
 
 def choices(values: Mapping[str, object], *, expected: str = "") -> Codec:
@@ -114,6 +113,19 @@ class ElementRows:
     @cached_property
     def _plain(self) -> "ElementRows":
         return ElementRows(self.place, *(row for row in self.rows if not row.struct))
+
+    def stated_values(self, mark: str = "") -> dict[str, StatedValue]:
+        """Return the values of a known form, by the place of an extra that has another form.
+
+        `mark` begins the names of the rows in places. Statistics of an appliance are left out.
+        """
+        return {
+            f"{self.place}/{mark}{row.name}": StatedValue(
+                row.attribute, row.loss, row.codec.expected
+            )
+            for row in self.rows
+            if row.codec.expected and row.struct != "history"
+        }
 
     def take(
         self,

@@ -9,8 +9,13 @@ from lxml import etree
 
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.record import Extra
+from feedferry.transforms.formats.text.xml_text import (
+    escape_attribute,
+    escape_text,
+    holds,
+    is_plain,
+)
 from feedferry.transforms.formats.xml.rows import ElementRows
-from feedferry.transforms.formats.xml_text import escape_attribute, escape_text, holds, is_plain
 
 XML_NAMESPACE = "http://www.w3.org/XML/1998/namespace"
 

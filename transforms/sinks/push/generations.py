@@ -37,7 +37,7 @@ GENERATIONS = "generations.jsonl"
 PUSHED = "pushed"
 _LEDGER = "ledger.jsonl"
 _NO_DATASOURCE = "-"
-"""The folder of data for Thunderstone, which has no datasources; no datasource has this name."""
+"""The folder of data without a datasource; no datasource has this name."""
 
 _A_RUN = "a line about a run"
 

@@ -17,8 +17,7 @@ from feedferry.schemas.lazy_sequence import LazySequence
 from feedferry.transforms.formats import find_format
 from feedferry.transforms.sinks.push.model import ERASING_FEEDTYPES, count_records
 from feedferry.transforms.sinks.push.settings import PushSettings
-from feedferry.transforms.sinks.push.wire.address import APPLIANCES
-from feedferry.transforms.sinks.push.wire.protocol import Appliance, ApplianceProtocol, Endpoint
+from feedferry.transforms.sinks.push.wire.protocol import Appliance, ApplianceProtocol
 
 _MAX_FAULTS = 20
 
@@ -85,15 +84,9 @@ def _faults(planned: Iterable[Chunk], settings: PushSettings) -> Iterator[str]:
             )
 
 
-def pushed_formats(protocol: ApplianceProtocol | None = None) -> list[str]:
-    """Return the names of the formats that appliances take, or that one kind of appliance takes."""
-    kinds = (protocol,) if protocol else APPLIANCES
-    return [name for kind in kinds for endpoint in kind.endpoints for name in endpoint.formats]
-
-
-def endpoint_of(format: str) -> Endpoint | None:
-    """Return the first endpoint of any kind of appliance for a format, None if none takes it."""
-    return next(filter(None, (kind.endpoint_of(format) for kind in APPLIANCES)), None)
+def pushed_formats(protocol: ApplianceProtocol) -> list[str]:
+    """Return the names of the formats that a kind of appliance takes."""
+    return [name for endpoint in protocol.endpoints for name in endpoint.formats]
 
 
 def check_chunk(chunk: Chunk, appliance: Appliance) -> None:

@@ -286,7 +286,7 @@ class ChunkSender:
         self.check_rejects()
         if state is ChunkState.ACCEPTED and on_refusal is OnRefusal.STOP:
             raise TargetError(
-                f"{message}, {verdict.refused[0].words}; expected all Items to be accepted, "
+                f"{message}, {verdict.refused[0].words}; expected all records to be accepted, "
                 "because ⟦on_refusal⟧ is stop"
             )
 

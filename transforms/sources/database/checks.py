@@ -8,10 +8,10 @@ from zoneinfo import ZoneInfo
 import sqlalchemy as sa
 
 from feedferry.schemas.check import CheckLine, ok, warn
-from feedferry.transforms.sources.database.connection import Session
-from feedferry.transforms.sources.database.dialects import dialect_of
-from feedferry.transforms.sources.database.mapping import RowMapping
-from feedferry.transforms.sources.database.table import open_table
+from feedferry.transforms.sources.database.connection.dialects import dialect_of
+from feedferry.transforms.sources.database.connection.session import Session
+from feedferry.transforms.sources.database.mapping.row_mapping import RowMapping
+from feedferry.transforms.sources.database.tables.table import open_table
 
 
 def check_database(mapping: RowMapping, zone: str, _seconds: float) -> Iterator[CheckLine]:

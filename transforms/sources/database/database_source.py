@@ -18,7 +18,7 @@ from feedferry.schemas.span import Span
 from feedferry.transforms.config.yaml_structs import read_yaml
 from feedferry.transforms.formats.base import ReadResult
 from feedferry.transforms.sources.base import Source, SourceRun, SpanRequest, SpanSize
-from feedferry.transforms.sources.database.mapping import DATABASE, RowMapping
+from feedferry.transforms.sources.database.mapping.row_mapping import DATABASE, RowMapping
 from feedferry.transforms.sources.state_changes import read_changes
 from feedferry.transforms.storage.mirrors import shown
 from feedferry.transforms.storage.state import StateHead, open_state, update_state
@@ -42,18 +42,18 @@ class DatabaseSource(Source[RowMapping]):
         path = Path(span.path)
         mapping = replace(read_yaml(path, RowMapping), folder=str(path.absolute().parent))
         if mapping.content.template is not None:
-            from feedferry.transforms.sources.database.content import load_template
+            from feedferry.transforms.sources.database.records.content import load_template
 
             load_template(mapping.resolve(mapping.content.template))
         return mapping
 
     def check_config(self, config: RowMapping) -> None:
-        from feedferry.transforms.sources.database.connection import connect
+        from feedferry.transforms.sources.database.connection.session import connect
 
         connect(config)  # opens no connection
 
     def fingerprint(self, config: RowMapping) -> str:
-        from feedferry.transforms.sources.database.plan import rules_of
+        from feedferry.transforms.sources.database.changes.plan import rules_of
 
         return rules_of(config)
 
@@ -65,8 +65,8 @@ class DatabaseSource(Source[RowMapping]):
 
     def split(self, run: SourceRun[RowMapping]) -> Iterator[Span]:
         """Yield the spans of deletions, then those of the rows that the run reads."""
-        from feedferry.transforms.sources.database.plan import plan_rows
-        from feedferry.transforms.sources.database.table import open_table
+        from feedferry.transforms.sources.database.changes.plan import plan_rows
+        from feedferry.transforms.sources.database.tables.table import open_table
 
         path = run.options.state
         try:
@@ -97,9 +97,9 @@ class DatabaseSource(Source[RowMapping]):
             )
 
     def remember(self, run: SourceRun[RowMapping], account: Account, *, generation: int) -> None:
-        from feedferry.transforms.sources.database.deletions import advance_state
-        from feedferry.transforms.sources.database.plan import read_plan
-        from feedferry.transforms.sources.database.watermark import encode_mark
+        from feedferry.transforms.sources.database.changes.deletions import advance_state
+        from feedferry.transforms.sources.database.changes.plan import read_plan
+        from feedferry.transforms.sources.database.changes.watermark import encode_mark
 
         path = Path(run.options.state or "")
         plan = read_plan(run)

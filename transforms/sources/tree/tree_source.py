@@ -51,10 +51,10 @@ from feedferry.transforms.sources.listing import (
     write_listing,
 )
 from feedferry.transforms.sources.state_changes import read_changes
-from feedferry.transforms.sources.tree.acl_table import load_acl_table
-from feedferry.transforms.sources.tree.patterns import judge
-from feedferry.transforms.sources.tree.tree import Tree, TreeAcl
-from feedferry.transforms.sources.tree.urls import check_urls
+from feedferry.transforms.sources.tree.acl.acl_table import load_acl_table
+from feedferry.transforms.sources.tree.rules.patterns import judge
+from feedferry.transforms.sources.tree.rules.tree import Tree, TreeAcl
+from feedferry.transforms.sources.tree.rules.urls import check_urls
 from feedferry.transforms.storage.mirrors import shown
 from feedferry.transforms.storage.state import StateHead, open_state, update_state
 
@@ -165,7 +165,7 @@ class TreeSource(Source[Tree]):
             return SpanSize(*size_listing(stream))
 
     def read(self, request: SpanRequest[Tree]) -> Generator[ReadResult, None, None]:
-        from feedferry.transforms.sources.tree.read import read_tree
+        from feedferry.transforms.sources.tree.documents.read import read_tree
 
         # Deletions of a database are a listing too, without a tree.
         tree = request.config if isinstance(request.config, Tree) else Tree(root="")
@@ -187,7 +187,7 @@ class TreeSource(Source[Tree]):
 
 def _check_tree(tree: Tree, seconds: float) -> Iterator[CheckLine]:
     """Count the files of a tree for some seconds, and those that cannot be read."""
-    from feedferry.transforms.sources.tree.walk import list_tree
+    from feedferry.transforms.sources.tree.folders.walk import list_tree
 
     latest = time.monotonic() + seconds
     files = size = unreadable = 0
@@ -258,7 +258,7 @@ def _check_outside(tree: Tree, options: SourceOptions) -> None:
 
 def _write_listing(run: SourceRun[Tree]) -> None:
     """Write the files of a tree, or the changes since the state was updated."""
-    from feedferry.transforms.sources.tree.walk import list_blocks, list_tree
+    from feedferry.transforms.sources.tree.folders.walk import list_blocks, list_tree
 
     now, tree, options = time.time_ns(), run.config, run.options
     if options.state is None:
@@ -290,7 +290,7 @@ def _has_documents(folder: Path, name: str) -> bool:
     try:
         os.scandir(folder).close()
     except OSError as exc:
-        from feedferry.transforms.sources.tree.folders import LISTABLE
+        from feedferry.transforms.sources.tree.folders.folders import LISTABLE
 
         raise SourceError(f"{name}: {exc.strerror}; {LISTABLE}") from exc
     feed = other = None

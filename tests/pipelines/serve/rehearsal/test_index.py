@@ -22,9 +22,9 @@ from feedferry.pipelines.serve.rehearsal import index as index_module
 from feedferry.pipelines.serve.rehearsal.index import DeliveryStatus, FeedRow, Index
 from feedferry.pipelines.serve.worker_process import SetAsideError
 from feedferry.schemas.errors import ConfigError, ProgressError
+from feedferry.testing.defects import break_at, put_in
 from kits import KITS
 from kits.base import MARK
-from support.defects import break_at, put_in
 from support.rehearsal import (
     DAY,
     HOST,

@@ -8,8 +8,8 @@ from hypothesis import given
 
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.record import Action, Content, Encoding, Record
+from feedferry.testing.strategies import records
 from feedferry.transforms.formats.canonical import admit
-from support.strategies import records
 
 
 def record(data: bytes, encoding: Encoding) -> Record:

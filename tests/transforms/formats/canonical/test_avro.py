@@ -21,10 +21,10 @@ from feedferry.schemas.membership import Member, Membership
 from feedferry.schemas.record import Action, Content, Provenance, Record
 from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import ContainerHeader, Span, SpanEnd
+from feedferry.testing.strategies import memberships, records
 from feedferry.transforms.formats.base import ReadOptions, WriteOptions
 from feedferry.transforms.formats.canonical import avro
 from feedferry.transforms.formats.canonical.avro import RECORD, our_sync
-from support.strategies import memberships, records
 from support.streams import read_both_ways
 
 ENCODER = avro.AvroEncoder()

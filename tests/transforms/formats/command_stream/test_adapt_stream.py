@@ -29,6 +29,7 @@ from feedferry.schemas.record import (
     Scoring,
 )
 from feedferry.schemas.reject import Filtered, Reject
+from feedferry.testing.strategies import records, texts
 from feedferry.transforms.formats import (
     AUTHORIZER_STREAM,
     LISTER_STREAM,
@@ -39,7 +40,6 @@ from feedferry.transforms.formats import (
 from feedferry.transforms.formats.base import ReadOptions, WriteOptions, write_all
 from feedferry.transforms.rules.adapt import Target, adapt
 from support.adaptation import COLOUR, HTML, URL, adapted, document, lost, make
-from support.strategies import records, texts
 from support.stream_strategies import answers, documents, listings, questions
 
 LISTER = Target(format="lister-stream")

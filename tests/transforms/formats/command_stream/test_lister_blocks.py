@@ -17,12 +17,12 @@ from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import Span, TokenState
 from feedferry.transforms.formats import Docids, StreamOptions
 from feedferry.transforms.formats.base import ReadOptions, WriteOptions
-from feedferry.transforms.formats.columns.record_batch import RecordBatch
-from feedferry.transforms.formats.columns.singly import singly
 from feedferry.transforms.formats.command_stream import lister
 from feedferry.transforms.formats.command_stream.stream_documents import DocumentReader
 from feedferry.transforms.formats.command_stream.syntax import BLOCK_BYTES
 from feedferry.transforms.formats.command_stream.writer import ListerEncoder
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.elements.singly import singly
 from support.command_streams import HEADER, MODES
 from support.stream_strategies import listings
 from support.streams import slow

@@ -7,8 +7,13 @@ from msgspec.structs import replace
 
 from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from feedferry.schemas.record import Meta
-from feedferry.transforms.formats.acl_metadata import acl_of, join_parent, metadata_of, split_parent
-from support.strategies import texts, urls
+from feedferry.testing.strategies import texts, urls
+from feedferry.transforms.formats.holding.acl_metadata import (
+    acl_of,
+    join_parent,
+    metadata_of,
+    split_parent,
+)
 
 JOE = Principal(name="joe", scope=Scope.USER, access=Access.PERMIT)
 ENG = Principal(name="eng", scope=Scope.GROUP, access=Access.PERMIT)

@@ -26,6 +26,7 @@ from feedferry.schemas.record import (
     Scoring,
 )
 from feedferry.schemas.reject import Reject
+from feedferry.testing.strategies import records
 from feedferry.transforms.formats import FeedOptions
 from feedferry.transforms.formats.base import WriteOptions
 from feedferry.transforms.formats.gsa import feed as feed_module
@@ -39,7 +40,6 @@ from support.gsa_records import (
     unplaced,
     write_feed,
 )
-from support.strategies import records
 from support.streams import read_both_ways
 
 URL = "http://www.example.com/a"

@@ -16,8 +16,8 @@ from feedferry.schemas.membership import Member, Membership
 from feedferry.schemas.record import Action, Extra, Provenance, Record
 from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import Span
+from feedferry.testing.strategies import held_memberships, memberships
 from feedferry.transforms.formats import GSA_GROUPS, ReadResult, WriteOptions, write_all
-from support.strategies import held_memberships, memberships
 from support.streams import read_both_ways
 
 ENCODER = GSA_GROUPS.make_encoder(WriteOptions())

@@ -27,12 +27,12 @@ from feedferry.schemas.record import (
 )
 from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import Span
+from feedferry.testing.strategies import fields, histories, moments, records, texts
 from feedferry.transforms.formats import THUNDERSTONE
 from feedferry.transforms.formats.base import ReadOptions, ReadResult, WriteOptions, write_all
 from feedferry.transforms.formats.thunderstone import dataload
 from feedferry.transforms.formats.thunderstone.dataload import ThunderstoneEncoder
 from feedferry.transforms.formats.xml.serializer import XML_NAMESPACE
-from support.strategies import fields, histories, moments, records, texts
 from support.streams import read_both_ways
 
 URL = "http://www.example.com/dir/page.html"

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from feedferry.schemas.record import Record
 from feedferry.transforms.formats.base import ReadOptions, ReadResult
-from feedferry.transforms.formats.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
 from feedferry.transforms.formats.thunderstone import dataload
 from support.batches import by_parser
 from support.dataload_items import HOSTILE, NEUTRAL, dataloads, document

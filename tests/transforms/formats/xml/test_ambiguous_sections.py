@@ -3,14 +3,16 @@
 import pytest
 
 from feedferry.transforms.formats.element_names import ElementNames
-from feedferry.transforms.formats.xml.ambiguous_sections import (
+from feedferry.transforms.formats.xml.scanning.ambiguous_sections import (
     CROSSES,
     ENDED,
     AmbiguityRule,
     find_certain_end,
 )
+from feedferry.transforms.formats.xml.scanning.record_markup import markup_of
 
 FEED = ElementNames(root="feed", records=("record", "acl"), group="group", header="header")
+MARKUP = markup_of(FEED)
 RULE = AmbiguityRule(FEED)
 
 
@@ -53,9 +55,9 @@ def test_a_section_that_holds_an_end_and_then_a_start_crosses_records(
     ],
 )
 def test_a_section_with_an_end_tag_of_a_record_has_no_certain_end(text: bytes, end: int) -> None:
-    assert find_certain_end(text, 0, FEED) == end
-    assert find_certain_end(b"]]>" + text, 3, FEED) == (end if end < 0 else end + 3)
-    assert find_certain_end(text, 0, FEED, searched=len(text)) == -1
+    assert find_certain_end(text, 0, MARKUP) == end
+    assert find_certain_end(b"]]>" + text, 3, MARKUP) == (end if end < 0 else end + 3)
+    assert find_certain_end(text, 0, MARKUP, searched=len(text)) == -1
 
 
 def test_a_start_without_an_attribute_for_its_url_is_a_start() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from feedferry.transforms.formats.xml.encoding import Transcoded, detect
+from feedferry.transforms.formats.xml.scanning.encoding import Transcoded, detect
 from support.streams import slow
 
 CODECS = (

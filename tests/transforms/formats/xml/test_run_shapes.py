@@ -13,11 +13,11 @@ from feedferry.schemas.record import Record
 from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import Span
 from feedferry.transforms.formats import ReadOptions, by_name
-from feedferry.transforms.formats.columns.column_kinds import ColumnKind
-from feedferry.transforms.formats.columns.marks import hole, stated
-from feedferry.transforms.formats.columns.record_batch import RecordBatch
-from feedferry.transforms.formats.columns.singly import singly
-from feedferry.transforms.formats.xml import run_shapes
+from feedferry.transforms.formats.fast_path.columns.column_kinds import ColumnKind
+from feedferry.transforms.formats.fast_path.columns.marks import hole, stated
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.elements.singly import singly
+from feedferry.transforms.formats.xml.bulk import run_shapes
 from feedferry.transforms.rules.adapt import Target
 from support.batches import SIZES, by_parser, conversion
 

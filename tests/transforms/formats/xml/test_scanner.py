@@ -14,7 +14,7 @@ from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import ElementContext, Span
 from feedferry.transforms.formats.element_names import ElementNames
 from feedferry.transforms.formats.gsa.gsa_formats import FEED_NAMES
-from feedferry.transforms.formats.xml.scanner import (
+from feedferry.transforms.formats.xml.scanning.scanner import (
     BLOCK_BYTES,
     UNKNOWN,
     RawElement,

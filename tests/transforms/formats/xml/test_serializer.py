@@ -5,14 +5,8 @@ from hypothesis import given
 from lxml import etree
 
 from feedferry.schemas.record import Extra
-from feedferry.transforms.formats.xml.serializer import (
-    XML_NAMESPACE,
-    ExtraMarkup,
-    attributes,
-    element,
-    extra_element,
-)
-from feedferry.transforms.formats.xml_text import (
+from feedferry.testing.strategies import texts, xml_texts
+from feedferry.transforms.formats.text.xml_text import (
     escape_attribute,
     escape_bytes,
     escape_text,
@@ -20,7 +14,13 @@ from feedferry.transforms.formats.xml_text import (
     holds_bytes,
     is_plain,
 )
-from support.strategies import texts, xml_texts
+from feedferry.transforms.formats.xml.serializer import (
+    XML_NAMESPACE,
+    ExtraMarkup,
+    attributes,
+    element,
+    extra_element,
+)
 
 
 def parse(markup: str) -> etree._Element:

@@ -589,7 +589,7 @@ def test_a_refused_item_can_end_the_push_after_its_chunk(rig: PushRig) -> None:
     assert states(account) == ["partly-accepted", "ready"]
     assert account.exit_code == 4
     assert account.stopped == (
-        "chunks/000001.xml: OK for 1 of 2 Items, FAIL; expected all Items to be accepted, because"
+        "chunks/000001.xml: OK for 1 of 2 Items, FAIL; expected all records to be accepted, because"
         " ⟦on_refusal⟧ is stop"
     )
 

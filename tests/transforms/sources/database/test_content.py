@@ -14,8 +14,9 @@ from lxml import html
 from feedferry.schemas.errors import ConfigError, RecordError
 from feedferry.schemas.record import Content
 from feedferry.transforms.net.web_client import LinkedDocument
-from feedferry.transforms.sources.database.columns import ColumnIndex, ColumnReference
-from feedferry.transforms.sources.database.content import (
+from feedferry.transforms.sources.database.mapping.columns import ColumnIndex, ColumnReference
+from feedferry.transforms.sources.database.mapping.row_mapping import ContentSource, RowMapping
+from feedferry.transforms.sources.database.records.content import (
     TypedContent,
     content_getter,
     fetch,
@@ -23,7 +24,6 @@ from feedferry.transforms.sources.database.content import (
     table_renderer,
     template_renderer,
 )
-from feedferry.transforms.sources.database.mapping import ContentSource, RowMapping
 from support.ports import kept_port
 
 INDEX = ColumnIndex(names=("id", "body", "type"), key=("id",))

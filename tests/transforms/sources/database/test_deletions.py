@@ -11,8 +11,7 @@ from feedferry.schemas.errors import ConfigError, StoppedError
 from feedferry.schemas.sent_document import SentDocument, StateChange
 from feedferry.schemas.source_options import SourceOptions
 from feedferry.schemas.span import TimestampType, Watermark
-from feedferry.transforms.sources.database.columns import ColumnReference
-from feedferry.transforms.sources.database.deletions import (
+from feedferry.transforms.sources.database.changes.deletions import (
     DeletedKey,
     DeletionLister,
     KeySets,
@@ -21,8 +20,9 @@ from feedferry.transforms.sources.database.deletions import (
     read_deleted,
     sent_deletion,
 )
-from feedferry.transforms.sources.database.mapping import IncrementalReading
-from feedferry.transforms.sources.database.table import open_table
+from feedferry.transforms.sources.database.mapping.columns import ColumnReference
+from feedferry.transforms.sources.database.mapping.row_mapping import IncrementalReading
+from feedferry.transforms.sources.database.tables.table import open_table
 from feedferry.transforms.sources.listing import EntryKind, ListingEntry
 from feedferry.transforms.sources.state_changes import rejected
 from feedferry.transforms.storage.state import SourceState, StateHead, open_state, update_state

@@ -9,9 +9,10 @@ import pytest
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.source_options import SourceOptions
 from feedferry.schemas.span import Span
-from feedferry.transforms.sources.database.columns import ColumnReference
 from feedferry.transforms.sources.database.database_source import ROWS
-from feedferry.transforms.sources.database.mapping import (
+from feedferry.transforms.sources.database.mapping.columns import ColumnReference
+from feedferry.transforms.sources.database.mapping.mapping_draft import TableColumn, draft_mapping
+from feedferry.transforms.sources.database.mapping.row_mapping import (
     ALL_COLUMNS,
     AclSource,
     ActionColumn,
@@ -20,7 +21,6 @@ from feedferry.transforms.sources.database.mapping import (
     MetadataColumn,
     RowMapping,
 )
-from feedferry.transforms.sources.database.mapping_draft import TableColumn, draft_mapping
 from support.pages import read_page
 
 CONNECTION = "connection: sqlite:///people.db\n"

@@ -17,18 +17,18 @@ from msgspec.structs import replace
 from feedferry.schemas.errors import ConfigError, SourceError, StoppedError
 from feedferry.schemas.source_options import SourceOptions
 from feedferry.schemas.span import KeyRange, RowFilter, Span, TimestampType, Watermark
-from feedferry.transforms.sources.database.columns import Key
-from feedferry.transforms.sources.database.connection import Session
-from feedferry.transforms.sources.database.mapping import (
+from feedferry.transforms.sources.database.changes.plan import cut_rows, rules_of
+from feedferry.transforms.sources.database.changes.watermark import read_clock
+from feedferry.transforms.sources.database.connection.session import Session
+from feedferry.transforms.sources.database.mapping.columns import Key
+from feedferry.transforms.sources.database.mapping.row_mapping import (
     ActionColumn,
     ContentSource,
     IncrementalReading,
     RowMapping,
 )
-from feedferry.transforms.sources.database.plan import cut_rows, rules_of
-from feedferry.transforms.sources.database.read import PageReader
-from feedferry.transforms.sources.database.table import TableQuery, open_table
-from feedferry.transforms.sources.database.watermark import read_clock
+from feedferry.transforms.sources.database.tables.pages import PageReader
+from feedferry.transforms.sources.database.tables.table import TableQuery, open_table
 from feedferry.transforms.sources.listing import LISTING
 from support.database_runs import AnyServer, Database, ServedDatabase, new_table
 from support.databases import Server

@@ -25,8 +25,8 @@ from feedferry.schemas.reject import Filtered, Reject
 from feedferry.schemas.sent_document import SentDocument, StateChange
 from feedferry.schemas.span import KeyRange, Span
 from feedferry.transforms.formats.base import ReadOptions, ReadResult
-from feedferry.transforms.sources.database.connection import Session
-from feedferry.transforms.sources.database.mapping import (
+from feedferry.transforms.sources.database.connection.session import Session
+from feedferry.transforms.sources.database.mapping.row_mapping import (
     DATABASE,
     AclSource,
     ActionColumn,
@@ -35,14 +35,10 @@ from feedferry.transforms.sources.database.mapping import (
     MetadataColumn,
     RowMapping,
 )
-from feedferry.transforms.sources.database.read import (
-    IncompleteRow,
-    LookupQueries,
-    PageReader,
-    PageRow,
-    read_rows,
-)
-from feedferry.transforms.sources.database.table import TableQuery, open_table, write_key
+from feedferry.transforms.sources.database.read import read_rows
+from feedferry.transforms.sources.database.tables.lookup_queries import LookupQueries
+from feedferry.transforms.sources.database.tables.pages import IncompleteRow, PageReader, PageRow
+from feedferry.transforms.sources.database.tables.table import TableQuery, open_table, write_key
 from feedferry.transforms.storage.state import StateHead, open_state, write_state
 from support.database_runs import AnyServer, new_mapping, new_table
 from support.databases import Proxy, Server, Sqlite

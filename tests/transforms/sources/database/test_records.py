@@ -17,7 +17,7 @@ from feedferry.schemas.record import Action, Arrival, Content, Crawl, Meta, Prov
 from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import Span
 from feedferry.transforms.formats.base import ReadOptions
-from feedferry.transforms.sources.database.columns import (
+from feedferry.transforms.sources.database.mapping.columns import (
     ColumnIndex,
     ColumnReference,
     Key,
@@ -25,7 +25,7 @@ from feedferry.transforms.sources.database.columns import (
     parse_template,
     url_getter,
 )
-from feedferry.transforms.sources.database.mapping import (
+from feedferry.transforms.sources.database.mapping.row_mapping import (
     ALL_COLUMNS,
     AclSource,
     ActionColumn,
@@ -35,8 +35,12 @@ from feedferry.transforms.sources.database.mapping import (
     MetadataColumn,
     RowMapping,
 )
-from feedferry.transforms.sources.database.records import RecordMaker, metadata_getter, used_columns
-from feedferry.transforms.sources.database.row_acl import AclGetter, split_principals
+from feedferry.transforms.sources.database.records.record_maker import (
+    RecordMaker,
+    metadata_getter,
+    used_columns,
+)
+from feedferry.transforms.sources.database.records.row_acl import AclGetter, split_principals
 
 INDEX = ColumnIndex(names=("id", "name", "body", "link", "at", "op", "users"), key=("id",))
 NO_TEXT = "bytes that are not UTF-8; expected text, a number or a date"

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from feedferry.schemas.record import Record
 from feedferry.schemas.span import Span
 from feedferry.transforms.formats import ContentOptions, ReadOptions
-from feedferry.transforms.formats.columns.column_kinds import ColumnKind
-from feedferry.transforms.formats.columns.element_block import ElementBlock
-from feedferry.transforms.formats.columns.record_batch import RecordBatch
-from feedferry.transforms.formats.columns.singly import singly
+from feedferry.transforms.formats.fast_path.columns.column_kinds import ColumnKind
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.elements.element_block import ElementBlock
+from feedferry.transforms.formats.fast_path.elements.singly import singly
 from feedferry.transforms.rules.adapt import Target
-from feedferry.transforms.sources.database.columns import ColumnReference
-from feedferry.transforms.sources.database.mapping import (
+from feedferry.transforms.sources.database.mapping.columns import ColumnReference
+from feedferry.transforms.sources.database.mapping.row_mapping import (
     AclSource,
     ActionColumn,
     ContentSource,

@@ -15,14 +15,14 @@ from feedferry.schemas.record import Record
 from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import Span
 from feedferry.transforms.formats import ReadOptions, by_name
-from feedferry.transforms.formats.columns import element_shapes
-from feedferry.transforms.formats.columns.element_block import ElementBlock
-from feedferry.transforms.formats.columns.learning_budget import RECORDS_A_PLAN
-from feedferry.transforms.formats.columns.record_batch import RecordBatch
-from feedferry.transforms.formats.columns.singly import singly
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.elements import element_shapes
+from feedferry.transforms.formats.fast_path.elements.element_block import ElementBlock
+from feedferry.transforms.formats.fast_path.elements.singly import singly
+from feedferry.transforms.formats.fast_path.learning.learning_budget import RECORDS_A_PLAN
 from feedferry.transforms.rules.adapt import Target
-from feedferry.transforms.sources.database.columns import ColumnReference
-from feedferry.transforms.sources.database.mapping import (
+from feedferry.transforms.sources.database.mapping.columns import ColumnReference
+from feedferry.transforms.sources.database.mapping.row_mapping import (
     AclSource,
     ActionColumn,
     ContentSource,
@@ -30,8 +30,8 @@ from feedferry.transforms.sources.database.mapping import (
     RowMapping,
 )
 from feedferry.transforms.sources.database.read import read_rows
-from feedferry.transforms.sources.database.records import RecordMaker
-from feedferry.transforms.sources.database.row_blocks import RowBlocks
+from feedferry.transforms.sources.database.records.record_maker import RecordMaker
+from feedferry.transforms.sources.database.records.row_blocks import RowBlocks
 from support.batches import SIZES, Conversion, conversion
 
 COLUMNS = ("title", "body", "type", "tags", "at", "readers", "denied", "folder", "op")

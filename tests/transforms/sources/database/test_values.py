@@ -14,14 +14,18 @@ from feedferry.schemas.record import Record
 from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import KeyRange, Span
 from feedferry.transforms.formats.base import ReadResult
-from feedferry.transforms.sources.database.mapping import ContentSource, MetadataColumn, RowMapping
-from feedferry.transforms.sources.database.read import read_rows
-from feedferry.transforms.sources.database.values import (
+from feedferry.transforms.sources.database.mapping.row_mapping import (
+    ContentSource,
+    MetadataColumn,
+    RowMapping,
+)
+from feedferry.transforms.sources.database.mapping.values import (
     row_json,
     text_of,
     time_converter,
     values_of,
 )
+from feedferry.transforms.sources.database.read import read_rows
 from support.database_runs import AnyServer, new_mapping
 from support.databases import Server, Sqlite
 

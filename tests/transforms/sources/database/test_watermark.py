@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.span import Timestamp, TimestampType, Watermark
-from feedferry.transforms.sources.database.connection import Session
-from feedferry.transforms.sources.database.mapping import RowMapping
-from feedferry.transforms.sources.database.watermark import (
+from feedferry.transforms.sources.database.changes.watermark import (
     decode_mark,
     encode_mark,
     floor_of,
@@ -19,6 +17,8 @@ from feedferry.transforms.sources.database.watermark import (
     timestamp_text,
     watermark_of,
 )
+from feedferry.transforms.sources.database.connection.session import Session
+from feedferry.transforms.sources.database.mapping.row_mapping import RowMapping
 
 CLOCK = datetime(2026, 11, 21, 12, 0, 0, 250)
 TIMESTAMPS = (

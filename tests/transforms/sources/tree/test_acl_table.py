@@ -7,7 +7,7 @@ import pytest
 
 from feedferry.schemas.acl import Access, Acl, Principal, Scope
 from feedferry.schemas.errors import ConfigError, RecordError
-from feedferry.transforms.sources.tree.acl_table import AclOfKey, load_acl_table
+from feedferry.transforms.sources.tree.acl.acl_table import AclOfKey, load_acl_table
 
 HEADER = "pattern,access,scope,name\n"
 STAFF_ROW = "**,permit,group,staff\n"

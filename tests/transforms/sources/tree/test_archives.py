@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from feedferry.schemas.errors import RecordError
-from feedferry.transforms.sources.tree.archives import (
+from feedferry.transforms.sources.tree.documents.archives import (
     DEFAULT_LIMITS,
     ArchiveLimits,
     ArchiveMember,

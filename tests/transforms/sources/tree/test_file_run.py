@@ -23,9 +23,9 @@ from feedferry.transforms.formats.gsa.gsa_formats import FeedOptions
 from feedferry.transforms.rules.adapt import Target
 from feedferry.transforms.sources.change_detection import check_changes, compare
 from feedferry.transforms.sources.listing import LISTING, EntryKind, write_listing
-from feedferry.transforms.sources.tree.read import read_tree
-from feedferry.transforms.sources.tree.tree import Tree
-from feedferry.transforms.sources.tree.walk import list_blocks, list_tree
+from feedferry.transforms.sources.tree.documents.read import read_tree
+from feedferry.transforms.sources.tree.folders.walk import list_blocks, list_tree
+from feedferry.transforms.sources.tree.rules.tree import Tree
 from feedferry.transforms.storage.state import StateHead, open_state, update_state
 from support.batches import SIZES, Conversion, span_conversion
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from feedferry.schemas.errors import ConfigError
-from feedferry.transforms.sources.tree.patterns import described_by, glob, judge, takes_all
-from feedferry.transforms.sources.tree.tree import Tree
+from feedferry.transforms.sources.tree.rules.patterns import described_by, glob, judge, takes_all
+from feedferry.transforms.sources.tree.rules.tree import Tree
 
 NAMES = (
     *("Thumbs.db", "thumbs.db2", "x.TMP", "x.tmp.a", ".~lock.x#", "~$x", ".DS_Store", "a.part"),

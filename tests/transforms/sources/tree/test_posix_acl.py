@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from feedferry.schemas.errors import RecordError
-from feedferry.transforms.sources.tree.posix_acl import (
+from feedferry.transforms.sources.tree.acl.posix_acl import (
     READ,
     SEARCH,
     Permissions,
@@ -23,7 +23,7 @@ from feedferry.transforms.sources.tree.posix_acl import (
     parse_permissions,
     principals_of,
 )
-from feedferry.transforms.sources.tree.tree import Tree, TreeAcl
+from feedferry.transforms.sources.tree.rules.tree import Tree, TreeAcl
 
 EVERYONE = TreeAcl(everyone="everyone")
 ANNA, TIM, EVE = 61001, 61002, 61003

@@ -26,8 +26,8 @@ from feedferry.schemas.span import Span
 from feedferry.transforms.formats.base import ReadOptions, ReadResult
 from feedferry.transforms.sources.files import open_file as open_path
 from feedferry.transforms.sources.listing import EntryKind, ListingEntry
-from feedferry.transforms.sources.tree.read import read_tree
-from feedferry.transforms.sources.tree.tree import Tree, TreeAcl
+from feedferry.transforms.sources.tree.documents.read import read_tree
+from feedferry.transforms.sources.tree.rules.tree import Tree, TreeAcl
 
 BASE = "https://docs.example.com/"
 SPAN = Span(source="docs", ordinal=3)

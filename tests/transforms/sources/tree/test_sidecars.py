@@ -14,7 +14,11 @@ from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from feedferry.schemas.errors import RecordError, SourceError
 from feedferry.schemas.record import Meta
 from feedferry.transforms.sources.files import open_file
-from feedferry.transforms.sources.tree.sidecars import MAX_BYTES, SidecarData, read_sidecars
+from feedferry.transforms.sources.tree.documents.sidecars import (
+    MAX_BYTES,
+    SidecarData,
+    read_sidecars,
+)
 
 PAIRS = "expected an object of names, each with a text, a number, true, false or a list of these"
 MARKUP = (

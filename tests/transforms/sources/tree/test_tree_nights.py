@@ -24,13 +24,13 @@ from feedferry.schemas.sent_document import StateChange
 from feedferry.schemas.source_options import SourceOptions
 from feedferry.schemas.span import Span
 from feedferry.transforms.formats import ReadOptions
-from feedferry.transforms.formats.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
 from feedferry.transforms.sources.change_detection import check_changes, compare
 from feedferry.transforms.sources.listing import write_listing
-from feedferry.transforms.sources.tree.read import read_tree
-from feedferry.transforms.sources.tree.tree import Tree, TreeAcl
+from feedferry.transforms.sources.tree.documents.read import read_tree
+from feedferry.transforms.sources.tree.folders.walk import list_blocks, list_tree
+from feedferry.transforms.sources.tree.rules.tree import Tree, TreeAcl
 from feedferry.transforms.sources.tree.tree_source import TREE
-from feedferry.transforms.sources.tree.walk import list_blocks, list_tree
 from feedferry.transforms.storage.state import StateHead, open_state, update_state
 
 BASE = "https://docs.example.com/"

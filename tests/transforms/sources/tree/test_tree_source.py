@@ -10,7 +10,7 @@ from feedferry.schemas.choices import Oversize
 from feedferry.schemas.errors import ConfigError, SourceError
 from feedferry.schemas.span import Span
 from feedferry.transforms.sources import TREE, SourceOptions
-from feedferry.transforms.sources.tree.tree import Tree, TreeAcl
+from feedferry.transforms.sources.tree.rules.tree import Tree, TreeAcl
 from feedferry.transforms.sources.tree.tree_source import FILES, tree_of
 from support.archives import gsa_feed, put
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.record import Meta
-from feedferry.transforms.sources.tree.tree import Tree
-from feedferry.transforms.sources.tree.urls import (
+from feedferry.transforms.sources.tree.rules.tree import Tree
+from feedferry.transforms.sources.tree.rules.urls import (
     check_urls,
     display_url_of,
     folder_url_of,

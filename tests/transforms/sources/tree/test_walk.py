@@ -22,10 +22,10 @@ from feedferry.transforms.sources.listing import (
     read_listing,
     write_listing,
 )
-from feedferry.transforms.sources.tree.folders import FolderItems, ListFolder, LocalFolders
-from feedferry.transforms.sources.tree.patterns import judge
-from feedferry.transforms.sources.tree.tree import Tree, TreeAcl
-from feedferry.transforms.sources.tree.walk import list_tree, walk
+from feedferry.transforms.sources.tree.folders.folders import FolderItems, ListFolder, LocalFolders
+from feedferry.transforms.sources.tree.folders.walk import list_tree, walk
+from feedferry.transforms.sources.tree.rules.patterns import judge
+from feedferry.transforms.sources.tree.rules.tree import Tree, TreeAcl
 from support.archives import put
 
 BASE = "https://docs.example.com/"

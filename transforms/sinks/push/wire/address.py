@@ -2,7 +2,10 @@
 
 import re
 import ssl
+from collections.abc import Iterator
 from urllib.parse import urlsplit
+
+import msgspec
 
 from feedferry.schemas.errors import ConfigError
 from feedferry.transforms.registry import Registry
@@ -35,14 +38,30 @@ def parse_target(
     >>> parse_target("http://gsa.example.com/xmlfeed").url
     'http://gsa.example.com:19900'
     """
-    protocol, found = find_kind(url)
-    if profile is not None and not protocol.has_profiles:
-        raise ConfigError(f"⟦profile⟧: {profile!r}; expected none: only Thunderstone has profiles")
-    if protocol.has_profiles and not profile:
+    appliance = appliance_at(url, ca_file=ca_file, proxy=proxy, auth=auth)
+    has_profiles = appliance.protocol.has_profiles
+    if profile is not None and not has_profiles:
+        raise ConfigError(f"⟦profile⟧: {profile!r}; expected none: {appliance.url} has no profiles")
+    if has_profiles and not profile:
         raise ConfigError(
-            "⟦profile⟧: not given; expected the profile that receives, because the address ends in "
-            "recvdata.xml"
+            f"⟦profile⟧: not given; expected the profile of {appliance.url} that receives the data"
         )
+    return msgspec.structs.replace(appliance, profile=profile or "")
+
+
+def appliance_at(
+    url: str,
+    *,
+    setting: str = "url",
+    ca_file: str | None = None,
+    proxy: str | None = None,
+    auth: Auth | None = None,
+) -> Appliance:
+    """Return the appliance at an address, without a profile; raise ConfigError if there is none.
+
+    `setting` is the name of the setting that has the address.
+    """
+    protocol, found = find_kind(url, setting=setting)
     if auth is not None and found.startswith("http://") and not is_loopback(_host_of(found)):
         raise ConfigError(
             f"⟦auth⟧: {auth.kind.value} for {found}: everybody on the way could read it; expected"
@@ -53,21 +72,25 @@ def parse_target(
     return Appliance(
         protocol=protocol,
         url=found,
-        profile=profile or "",
         ca_file=ca_file,
         proxy=None if proxy is None else _parse_proxy(proxy),
         auth=auth,
     )
 
 
-def find_kind(url: str) -> tuple[ApplianceProtocol, str]:
+def find_kind(url: str, *, setting: str = "url") -> tuple[ApplianceProtocol, str]:
     """Return the kind of the appliance at an address, and its URL; raise ConfigError for none."""
     expected = f"expected {' or '.join(protocol.addresses for protocol in APPLIANCES)}"
-    address = _split("⟦url⟧", url, expected)
+    address = _split(f"⟦{setting}⟧", url, expected)
     for protocol in APPLIANCES:
         if found := protocol.find_url(address):
             return protocol, found
-    raise ConfigError(f"⟦url⟧: {url!r}: path {address.path!r}; {expected}")
+    raise ConfigError(f"⟦{setting}⟧: {url!r}: path {address.path!r}; {expected}")
+
+
+def kinds_for(format: str) -> Iterator[ApplianceProtocol]:
+    """Yield the kinds of appliances that take a format."""
+    return (kind for kind in APPLIANCES if kind.endpoint_of(format) is not None)
 
 
 def trusted_certificates(ca_file: str | None) -> ssl.SSLContext:

@@ -11,7 +11,8 @@ from feedferry.schemas.units import counted
 from feedferry.transforms.sinks.push.model import ApplianceResponse
 from feedferry.transforms.sinks.push.throttle.gate import BacklogLimits
 from feedferry.transforms.sinks.push.wire.client import ApplianceClient
-from feedferry.transforms.sinks.push.wire.protocol import Appliance
+from feedferry.transforms.sinks.push.wire.protocol import Appliance, ApplianceReader
+from feedferry.transforms.sinks.push.wire.reader import TargetReader
 
 CERTIFICATE_DAYS = 30
 CLOCK_SECONDS = 60.0
@@ -24,7 +25,15 @@ def check_appliance(
     """Yield the lines of an appliance; `now` is the time of this machine since 1970."""
     most = min(appliance.connect_seconds, seconds)
     with ApplianceClient(replace(appliance, connect_seconds=most)) as client:
-        response = client.probe(max_seconds=seconds)
+        reader = TargetReader(appliance, client, max_seconds=seconds)
+        yield from _check(reader, client.probe(max_seconds=seconds), limits, now=now)
+
+
+def _check(
+    reader: ApplianceReader, response: ApplianceResponse, limits: BacklogLimits, *, now: float
+) -> Iterator[CheckLine]:
+    """Yield the lines of the response to a probe, and of further requests."""
+    appliance = reader.appliance
     if response.error:
         yield fail_of("appliance", response.error)
         return
@@ -37,6 +46,8 @@ def check_appliance(
         if isinstance(count, int):
             yield _check_backlog(count, limits)
     yield from _check_clock(response, now)
+    if appliance.protocol.check is not None:
+        yield from appliance.protocol.check(reader)
 
 
 def _check_certificate(ends: float, now: float) -> CheckLine:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from typing import Self
+from urllib.parse import urljoin
 
 import httpx2
 from msgspec.structs import replace
@@ -91,10 +92,12 @@ class ApplianceClient:
         body: RequestBody | None,
         *,
         max_seconds: float = math.inf,
+        is_below_address: bool = True,
     ) -> ApplianceResponse:
-        """Send a request to a path below the address; return the response or the error."""
+        """Send a request to a path below the address, or of its host; return response or error."""
         seconds = min(self._appliance.reply_seconds, max_seconds)
-        appliance = replace(self._appliance, reply_seconds=seconds)
+        url = self._appliance.url if is_below_address else urljoin(self._appliance.url, "/")[:-1]
+        appliance = replace(self._appliance, reply_seconds=seconds, url=url)
         exchange = _HttpExchange(self._transport, appliance, self._clock)
         response = exchange.run(method, path, body, self._headers)
         return response if self._appliance.auth is None else self._masked(response)

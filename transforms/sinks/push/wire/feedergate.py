@@ -23,6 +23,7 @@ from feedferry.transforms.sinks.push.model import (
 from feedferry.transforms.sinks.push.throttle.gate import BacklogCount
 from feedferry.transforms.sinks.push.wire.body import RequestBody, multipart
 from feedferry.transforms.sinks.push.wire.protocol import Address, ApplianceProtocol, Endpoint
+from feedferry.transforms.sinks.push.wire.rehearsal_documents import LISTED_FIELDS, list_documents
 from feedferry.transforms.sinks.push.wire.responses import (
     describe,
     is_html,
@@ -152,6 +153,8 @@ FEEDERGATE = ApplianceProtocol(
     make_cleanup=_cleanup,
     judge=_judge,
     judge_probe=_judge_probe,
+    list_documents=list_documents,
+    listed_fields=LISTED_FIELDS,
     probe_path=BACKLOG_PATH,
     read_backlog=_read_backlog,
     gzip_bytes=GZIP_BYTES,

@@ -5,7 +5,7 @@ Another kind is added by an object of another package, which names it as an entr
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
@@ -14,6 +14,7 @@ import msgspec
 from feedferry.schemas.account import Chunk
 from feedferry.schemas.check import CheckLine
 from feedferry.schemas.feed import FULL
+from feedferry.schemas.record import Record
 from feedferry.transforms.sinks.push.model import (
     REQUEST_BYTES_LIMIT,
     ApplianceResponse,
@@ -74,6 +75,41 @@ class RunSession(Protocol):
         ...
 
 
+class ListedDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A document that an appliance has, without its content.
+
+    `size` and `sha256` are those of the decoded content; both are None if there is none.
+    """
+
+    record: Record
+    size: int | None = None
+    sha256: bytes | None = None
+
+
+class ApplianceReader(Protocol):
+    """Sends the requests that read from an appliance; `TargetReader` is its class."""
+
+    @property
+    def appliance(self) -> "Appliance": ...
+
+    def request(
+        self,
+        path: str,
+        body: RequestBody | None = None,
+        *,
+        method: str = "GET",
+        is_below_address: bool = True,
+    ) -> ApplianceResponse:
+        """Return a response of any status; raise TargetError if there is none.
+
+        A request that fails for a while is repeated, so it must state the place where it reads on.
+        The path follows the address of the appliance, or else its host.
+        """
+        ...
+
+    def pause(self, seconds: float) -> None: ...
+
+
 class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     """How one kind of appliance takes feeds, and what it can do.
 
@@ -89,10 +125,20 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     the part cannot be read. `judge` returns the meaning of a complete response to a part of a
     chunk, or to another request; it returns None for an unknown text, whose status then decides.
     `judge_probe` returns whether this machine is trusted, by the response to a GET of `probe_path`,
-    which changes nothing. `read_backlog` reads how many feeds wait; without it, the appliance does
-    not report that. A request has at most `max_records`, and fewer bytes than `max_request_bytes`;
-    fewer bytes than `gzip_bytes` may be compressed. Messages contain `acceptance`, what the
-    appliance says when it accepts a feed, and what fixes a server, an address or a missing trust.
+    which changes nothing. `check` yields the lines of further requests, which change nothing
+    either, for a job before its first run. `read_backlog` reads how many feeds wait; without it,
+    the appliance does not report that. A request has at most `max_records`, and fewer bytes than
+    `max_request_bytes`; fewer bytes than `gzip_bytes` may be compressed. Messages contain
+    `acceptance`, what the appliance says when it accepts a feed, and what fixes a server, an
+    address or a missing trust.
+
+    `list_documents` yields the documents of a datasource or profile, or all without one, in any
+    order, for a comparison with what was sent. It reads page by page, so that memory does not
+    depend on their number. It raises BusyError if feeds wait to be indexed, and TargetError if
+    there is no list. `listed_fields` are the fields that its records state, by the names of
+    differences; others are not compared. `as_listed` returns a record of the input in the form of
+    the list: an appliance that has an ACL in other terms, or a digest in place of fields, has them
+    computed for both sides. Without it, records are compared as they are.
     """
 
     name: str
@@ -106,15 +152,24 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     make_request: Callable[[ChunkPart, str, str | None], tuple[str, RequestBody]]
     judge: Callable[[ApplianceResponse, ChunkPart | None], Verdict | None]
     judge_probe: Callable[[ApplianceResponse], CheckLine]
+    check: Callable[[ApplianceReader], Iterable[CheckLine]] | None = None
     make_cleanup: Callable[[str], tuple[str, RequestBody]] | None = None
     begin: Callable[[RunSession], object] | None = None
     finish: Callable[[RunSession], object] | None = None
+    list_documents: Callable[[ApplianceReader, str | None], Iterator[ListedDocument]] | None = None
+    listed_fields: frozenset[str] = frozenset()
+    as_listed: Callable[[Record], Record] | None = None
     probe_path: str = ""
     read_backlog: Callable[[ApplianceResponse], BacklogCount] | None = None
     max_records: int | None = None
     has_profiles: bool = False
     max_request_bytes: int = REQUEST_BYTES_LIMIT
     gzip_bytes: int = 0
+
+    @property
+    def default_format(self) -> str:
+        """The name of the format of documents."""
+        return self.endpoints[0].formats[0]
 
     @property
     def has_full_feeds(self) -> bool:
@@ -131,11 +186,10 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
 class Appliance(msgspec.Struct, frozen=True, kw_only=True):
     """The address of an appliance and how to connect to it.
 
-    `url` has scheme, host and port for a GSA, and is the whole address of recvdata.xml for
-    Thunderstone. `ca_file` replaces the certificate authorities of the system. Without `proxy`,
-    none is used; without `auth`, no credentials are sent. Each timeout limits one step of a
-    request; `reply_seconds` limits the head of a response, and again its body. With `gzip`,
-    small requests are compressed.
+    `url` is the one that its kind has found at the address. `ca_file` replaces the certificate
+    authorities of the system. Without `proxy`, none is used; without `auth`, no credentials are
+    sent. Each timeout limits one step of a request; `reply_seconds` limits the head of a response,
+    and again its body. With `gzip`, small requests are compressed.
     """
 
     protocol: ApplianceProtocol
@@ -158,8 +212,8 @@ class Appliance(msgspec.Struct, frozen=True, kw_only=True):
     def canonical_target(self) -> str:
         """Its name in receipts, which is the same for all spellings of its address.
 
-        `localhost` is 127.0.0.1, not ::1, where another receiver may listen. The default port of
-        the scheme may be missing in the whole address of recvdata.xml.
+        `localhost` is 127.0.0.1, not ::1, where another receiver may listen. In a URL with a path,
+        the default port of the scheme may be missing.
         """
         parts = urlsplit(self.url)
         host = parts.netloc.removesuffix(f":{parts.port}")

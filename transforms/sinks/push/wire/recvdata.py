@@ -27,6 +27,7 @@ from feedferry.transforms.sinks.push.wire.protocol import (
     Endpoint,
     RunSession,
 )
+from feedferry.transforms.sinks.push.wire.rehearsal_documents import LISTED_FIELDS, list_documents
 from feedferry.transforms.sinks.push.wire.responses import (
     MAX_RESPONSE_BYTES,
     describe,
@@ -243,6 +244,8 @@ RECVDATA = ApplianceProtocol(
     make_request=_request,
     judge=_judge,
     judge_probe=_judge_probe,
+    list_documents=list_documents,
+    listed_fields=LISTED_FIELDS,
     max_records=MAX_ITEMS,
     has_profiles=True,
     finish=_update_index,

@@ -111,13 +111,12 @@ def test_another_path_is_refused(path: str) -> None:
         (
             RECVDATA,
             {},
-            "--profile: not given; expected the profile that receives, because the address ends in "
-            "recvdata.xml",
+            f"--profile: not given; expected the profile of {RECVDATA} that receives the data",
         ),
         (
             "http://gsa",
             {"profile": "intranet"},
-            "--profile: 'intranet'; expected none: only Thunderstone has profiles",
+            "--profile: 'intranet'; expected none: http://gsa:19900 has no profiles",
         ),
     ],
 )

@@ -1,0 +1,41 @@
+"""Start the command of a job after a run. Its failure is a text, and changes nothing."""
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from feedferry.pipelines.job.file.job import Notify
+
+_STDERR = 2
+"""Data of feedferry is on stdout, so what the command prints goes to stderr."""
+
+
+def notify(command: Notify, folder: Path, *, job: str, exit_code: int) -> str | None:
+    """Start the command of a job, and wait for it; return why it failed, None if it did not.
+
+    The words of the command may have secrets, so that a failure does not show them.
+    """
+    environment = {
+        **os.environ,
+        "FEEDFERRY_REPORT": str(folder.absolute() / "report.json"),
+        "FEEDFERRY_EXIT_CODE": str(exit_code),
+        "FEEDFERRY_RUN": folder.name,
+        "FEEDFERRY_JOB": job,
+    }
+    sys.stderr.flush()
+    try:
+        ended = subprocess.run(
+            shlex.split(command.command),
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=_STDERR,
+            timeout=command.seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return "killed at its time limit; see notify.timeout"
+    except OSError as exc:
+        return f"not started: {exc.strerror}"
+    return f"ended with exit code {ended.returncode}" if ended.returncode else None

@@ -1,1 +1,0 @@
-"""Readers and cutters under mutated inputs; see README.md."""

@@ -1,0 +1,8 @@
+"""The fast tests that `feedferry.testing` has for formats, of all our formats."""
+
+from feedferry.testing import FormatExamples
+from kits import KITS
+
+
+class TestFormats(FormatExamples):
+    kits = tuple(KITS.values())

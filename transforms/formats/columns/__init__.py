@@ -1,1 +1,0 @@
-"""Records that are alike, in columns: their shapes, batches and blocks, and the plans of both."""

@@ -1,0 +1,286 @@
+"""Deletions besides rows that are marked as deleted, and what a state keeps of each row.
+
+Keys without a row are those that the query for deletes returns, and, if keys are compared, the keys
+of the state that no row has. Each is a line of a listing that is sent before all rows: a URL that
+another row took over is deleted first, and then sent.
+
+A state has these entries:
+
+- a row, by its key as JSON. Its fingerprint is its timestamp. Without a digest, it was rejected,
+  and it is read again by its key until it is accepted. Without a URL, its deletion was sent.
+- a key of the query for deletes whose deletion was sent: it is kept while the query returns it, so
+  that the deletion is sent once, and again by a refresh. Its fingerprint is the URL.
+- the former URL of a row with a new URL, until the next run has deleted it. Its key is the URL.
+
+After a successful run, only the entries that the next run needs are kept. If keys are compared, or
+without a timestamp, that is every row. Otherwise it is the rows that the next run reads again, the
+rows without a timestamp, and the rejected rows: rows below the watermark and its lag are forgotten.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from heapq import merge
+from itertools import chain, islice
+from operator import attrgetter
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import msgspec
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from feedferry.schemas.errors import ConfigError, RecordError
+from feedferry.schemas.sent_document import DELETION_SENT, NO_DIGEST, SentDocument, StateChange
+from feedferry.schemas.source_options import SourceOptions
+from feedferry.schemas.span import Watermark
+from feedferry.transforms.sources.change_detection import check_safety
+from feedferry.transforms.sources.database.changes.watermark import floor_of, is_above_floor
+from feedferry.transforms.sources.database.mapping.columns import ColumnIndex, Row, url_getter
+from feedferry.transforms.sources.database.mapping.row_mapping import IncrementalReading
+from feedferry.transforms.sources.database.tables.table import TableQuery, subquery, write_key
+from feedferry.transforms.sources.listing import EntryKind, ListingEntry
+from feedferry.transforms.sources.state_changes import store_changes
+from feedferry.transforms.storage.scratch import scratch_database
+from feedferry.transforms.storage.state import SourceState
+
+NULL_KEY = "[null]"
+"""Replaces keys with NULL, which no row can have."""
+
+BATCH_LENGTH = 1_000
+"""The most keys in a condition, and so the most rejected rows that one span reads again."""
+
+_ALIAS = "feedferry_deletes"
+_T = TypeVar("_T")
+_URL_PREFIX = '"'  # the key of a row is a JSON array
+_SCHEMA = """
+CREATE TABLE existing (key TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE deleted (key TEXT PRIMARY KEY, url TEXT) WITHOUT ROWID;
+"""
+
+
+def is_row(entry: SentDocument) -> bool:
+    """Return whether an entry of a state is a row that was sent or rejected."""
+    return entry.digest != DELETION_SENT and not entry.key.startswith(_URL_PREFIX)
+
+
+def sent_deletion(key: str, url: str) -> SentDocument:
+    """Return the entry of a key whose deletion was sent."""
+    return SentDocument(key=key, url="", fingerprint=url, digest=DELETION_SENT)
+
+
+def former_url(url: str) -> SentDocument:
+    """Return the entry of the former URL of a row."""
+    return SentDocument(key=msgspec.json.encode(url).decode(), url="")
+
+
+def batches(items: Iterable[_T]) -> Iterator[tuple[_T, ...]]:
+    """Yield the items in parts of at most BATCH_LENGTH."""
+    iterator = iter(items)
+    while batch := tuple(islice(iterator, BATCH_LENGTH)):
+        yield batch
+
+
+class DeletedKey(NamedTuple):
+    """A key that the query for deletes returns; its URL is empty if the query does not have it."""
+
+    key: str
+    url: str = ""
+
+
+def read_deleted(table: TableQuery, query: str) -> Iterator[DeletedKey]:
+    """Yield the keys of the query for deletes; raise ConfigError if it lacks a key column.
+
+    It selects the key columns by name, and optionally the columns of the URL.
+    """
+    where = "the query for deletes"
+    columns = table.session.describe(subquery(query, (), _ALIAS), where=where)
+    index = ColumnIndex([column.name for column in columns], table.key)
+    positions = [index.at("incremental: deletes", name) for name in index.key]
+    make_url: Callable[[Row], str] = lambda row: ""  # noqa: E731
+    with suppress(ConfigError):  # no columns of the URL
+        make_url = url_getter("url", table.mapping.url or "", index)
+    statement = sa.select(subquery(query, index.names, _ALIAS))
+    for row in table.session.stream(statement, where=where):
+        key, url = tuple(row[at] for at in positions), ""
+        with suppress(RecordError):
+            url = make_url(row)
+        yield DeletedKey(NULL_KEY) if None in key else DeletedKey(write_key(key), url)
+
+
+class KeySets:
+    """Keys of rows and deleted keys, in a temporary file of SQLite."""
+
+    def __init__(self) -> None:
+        self._database = scratch_database(_SCHEMA)
+
+    def add_existing(self, keys: Iterable[str]) -> None:
+        rows = ((key,) for key in keys)
+        self._database.executemany("INSERT OR IGNORE INTO existing VALUES (?)", rows)
+
+    def add_deleted(self, deleted: Iterable[DeletedKey]) -> None:
+        self._database.executemany("INSERT OR REPLACE INTO deleted VALUES (?, ?)", deleted)
+
+    def count_existing(self) -> int:
+        ((count,),) = self._database.execute("SELECT count(*) FROM existing")
+        return int(count)
+
+    def exists(self, key: str) -> bool:
+        return self._has("SELECT 1 FROM existing WHERE key = ?", key)
+
+    def is_deleted(self, key: str) -> bool:
+        return self._has("SELECT 1 FROM deleted WHERE key = ?", key)
+
+    def deleted(self) -> Iterator[DeletedKey]:
+        """Yield the deleted keys in the order of their UTF-8 bytes."""
+        rows = self._database.execute("SELECT key, url FROM deleted ORDER BY key")
+        return map(DeletedKey._make, rows)
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _has(self, query: str, value: str) -> bool:
+        return self._database.execute(query, (value,)).fetchone() is not None
+
+
+class DeletionLister:
+    """Lists a line for each deletion, and for each deleted key without one.
+
+    A GONE line without a URL deletes nothing: its key is removed from the state. A URL that a
+    remaining row has is not deleted. `keys` needs all existing keys if keys are compared, else
+    those of the deleted keys that exist.
+    """
+
+    def __init__(
+        self,
+        state: SourceState,
+        keys: KeySets,
+        *,
+        compares_keys: bool,
+        is_refresh: bool = False,
+        rewrite: Callable[[str], str] | None = None,
+    ) -> None:
+        self._state = state
+        self._rewrite = rewrite
+        self._keys = keys
+        self._compares_keys = compares_keys
+        self._is_refresh = is_refresh
+
+    def lines(self, options: SourceOptions) -> Iterator[ListingEntry]:
+        """Yield the keys of the query for deletes first, each part in the order of keys.
+
+        Then raise StoppedError if comparing keys found too many deletions.
+        """
+        gone = 0
+        for deleted in self._keys.deleted():
+            yield self._line(deleted)
+        for entry in self._state.documents() if self._compares_keys else self._no_rows():
+            if self._is_gone(entry) and not self._keys.is_deleted(entry.key):
+                is_former_url = entry.key.startswith(_URL_PREFIX)
+                url = msgspec.json.decode(entry.key, type=str) if is_former_url else entry.url
+                line = self._deletion(entry.key, url)
+                gone += bool(line.url) and not is_former_url
+                yield line
+        if self._compares_keys:
+            listed = self._keys.count_existing()
+            check_safety(listed, gone, known=self._state.head.documents, options=options)
+
+    def _no_rows(self) -> Iterator[SentDocument]:
+        """Return the entries that are no rows, in the order of keys."""
+        former_urls = self._state.since(_URL_PREFIX, before=chr(ord(_URL_PREFIX) + 1))
+        deletions = self._state.with_digest(DELETION_SENT)
+        return merge(former_urls, deletions, key=attrgetter("key"))
+
+    def _is_gone(self, entry: SentDocument) -> bool:
+        """Return whether a key that the query does not return is to be deleted or forgotten."""
+        return not is_row(entry) or (self._compares_keys and not self._keys.exists(entry.key))
+
+    def _line(self, deleted: DeletedKey) -> ListingEntry:
+        key, before = deleted.key, self._state.find(deleted.key)
+        if self._keys.exists(key):
+            reason = f"{key} is in the query for deletes, and a row has it; expected one of both"
+            return ListingEntry(key=key, kind=EntryKind.REJECTED, code="key-in-both", reason=reason)
+        if before is not None and not is_row(before):
+            url = before.fingerprint
+            if self._is_refresh:
+                return self._deletion(key, url)
+            return ListingEntry(key=key, kind=EntryKind.FILTERED, url=url, code="gone-before")
+        url = deleted.url if before is None else before.url or deleted.url
+        if not url:
+            reason = f"{key} is deleted, and its URL is not known; expected columns of the URL"
+            return ListingEntry(key=key, kind=EntryKind.REJECTED, code="unknown-key", reason=reason)
+        return self._deletion(key, url)
+
+    def _deletion(self, key: str, url: str) -> ListingEntry:
+        if url and any(map(self._remains, self._state.with_url(url, self._rewrite))):
+            url = ""
+        return ListingEntry(key=key, kind=EntryKind.GONE, url=url)
+
+    def _remains(self, entry: SentDocument) -> bool:
+        if self._keys.is_deleted(entry.key):
+            return self._keys.exists(entry.key)
+        return not self._is_gone(entry)
+
+
+def advance_state(
+    all_seen: Iterable[StateChange],
+    *,
+    state: SourceState,
+    incremental: IncrementalReading,
+    mark: Watermark | None,
+    path: Path,
+) -> Iterator[StateChange]:
+    """Return the changes of the state, from the rows that a run has seen and its watermark."""
+    changes = _StateChanges(state, incremental, mark)
+    return store_changes(chain(changes.forgotten(), changes.of_rows(all_seen)), path)
+
+
+class _StateChanges:
+    def __init__(
+        self, state: SourceState, incremental: IncrementalReading, mark: Watermark | None
+    ) -> None:
+        self._state = state
+        self._has_deletes_query = incremental.deletes_query is not None
+        self._floor: Watermark | None = None
+        if mark is not None and not incremental.compares_keys:
+            lag_seconds, name = incremental.lag_seconds, incremental.timestamp or ""
+            self._floor = floor_of(mark, lag_seconds=lag_seconds, name=name)
+
+    def forgotten(self) -> Iterator[StateChange]:
+        """Yield old rows, and rejected rows: those that are rejected again are seen again."""
+        for entry in self._state.documents() if self._floor else ():
+            if is_row(entry) and not (entry.digest != NO_DIGEST and self._is_needed(entry)):
+                yield StateChange(document=entry, is_deleted=True)
+
+    def of_rows(self, all_seen: Iterable[StateChange]) -> Iterator[StateChange]:
+        """Yield the changes for the rows that were seen."""
+        for part in batches(all_seen):
+            before = self._state.find_all([seen.document.key for seen in part])
+            for seen in part:
+                yield from self._of_row(seen, before.get(seen.document.key))
+
+    def _of_row(self, seen: StateChange, before: SentDocument | None) -> Iterator[StateChange]:
+        entry, has_digest = seen.document, seen.document.digest != NO_DIGEST
+        if before is not None and before.url and has_digest and entry.url != before.url:
+            yield StateChange(document=former_url(before.url))
+        if seen.is_deleted:
+            yield self._gone(entry, before)
+        elif has_digest:
+            yield StateChange(document=entry, is_deleted=not self._is_needed(entry))
+        else:
+            yield StateChange(document=replace(entry, url=before.url if before else ""))
+
+    def _gone(self, entry: SentDocument, before: SentDocument | None) -> StateChange:
+        if entry.digest != NO_DIGEST:  # a row that is marked as deleted, and still exists
+            return StateChange(
+                document=replace(entry, url=""), is_deleted=not self._is_needed(entry)
+            )
+        url = entry.url or (before.url if before and is_row(before) else "")
+        if self._has_deletes_query and url and is_row(entry):
+            return StateChange(document=sent_deletion(entry.key, url))
+        return StateChange(document=entry, is_deleted=True)
+
+    def _is_needed(self, entry: SentDocument) -> bool:
+        """Return whether the next run reads the row again, or may do so."""
+        if self._floor is None or not entry.fingerprint:
+            return True
+        return is_above_floor(entry.fingerprint, self._floor) is not False
