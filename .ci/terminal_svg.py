@@ -1,6 +1,9 @@
 """Run a shell command on a terminal of 100 columns, and write what it shows as an SVG picture.
 
 Usage: python .ci/terminal_svg.py PICTURE.svg COMMAND
+
+docs/images/terminal.svg is a conversion of the sample, and docs/images/terminal-*.svg are the
+commands of the first tutorial.
 """
 
 import io

@@ -60,7 +60,7 @@ def formats(from_format: str | None, to_format: str | None, **words: object) -> 
       0  the table is printed, also if it is empty
       2  an option cannot be used
     """
-    from feedferry.pipelines.cli.format_results import print_formats, print_losses
+    from feedferry.pipelines.cli.results.format_tables import print_formats, print_losses
     from feedferry.schemas.errors import ConfigError
 
     if from_format is None:
@@ -99,7 +99,7 @@ def check(job: str, *, offline: bool, output: str | None, **words: object) -> in
     """
     from pathlib import Path
 
-    from feedferry.pipelines.cli.check_results import print_checks
+    from feedferry.pipelines.cli.results.job_checks import print_checks
     from feedferry.pipelines.job.file.job_file import load_checked
     from feedferry.pipelines.options.display_options import DisplayOptions
     from feedferry.pipelines.options.flags import decode

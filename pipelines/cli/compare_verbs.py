@@ -81,7 +81,7 @@ def diff(**words: object) -> int:
       2  an option or input cannot be used
       4  an input cannot be read
     """
-    from feedferry.pipelines.cli.compare_results import print_diff
+    from feedferry.pipelines.cli.results.comparisons import print_diff
 
     return print_diff(words)
 
@@ -115,7 +115,7 @@ def verify(**words: object) -> int:
       4   the input or the target cannot be read
       75  the target has not indexed all feeds yet
     """
-    from feedferry.pipelines.cli.compare_results import print_verification
+    from feedferry.pipelines.cli.results.comparisons import print_verification
 
     return print_verification(words)
 
@@ -136,7 +136,7 @@ def compact(**words: object) -> int:
     \b
     Exit codes: those of convert
     """
-    from feedferry.pipelines.cli.compare_results import print_compacted
+    from feedferry.pipelines.cli.results.comparisons import print_compacted
 
     return print_compacted(words)
 
@@ -162,7 +162,7 @@ def validate(report_format: str, **words: object) -> int:
       2  an option or input cannot be used
       4  an input cannot be read
     """
-    from feedferry.pipelines.cli.validate_results import print_findings
+    from feedferry.pipelines.cli.results.findings_text import print_findings
 
     return print_findings(words, report_format)
 

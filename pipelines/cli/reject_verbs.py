@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, Unpack
 
 import click
 
@@ -13,6 +13,14 @@ _FILTERS = (
     click.option("--url", metavar="GLOB", help="Only records with such a URL."),
     click.option("--source", metavar="GLOB", help="Only records of such a source."),
 )
+
+
+class Filters(TypedDict):
+    """Which rejects a command is about, as click passes it."""
+
+    codes: tuple[str, ...]
+    url: str | None
+    source: str | None
 
 
 def _filtered(command: Callable[..., int]) -> Callable[..., int]:
@@ -46,7 +54,7 @@ def list_(
     run_id: str | None,
     accepted_rejects: str | None,
     report_format: str,
-    **filters: Any,  # as click passes them
+    **filters: Unpack[Filters],
 ) -> int:
     """Count the rejects of runs by code: new, accepted and replayed ones, with a sample of each.
 
@@ -106,7 +114,7 @@ def show(run: str, number: int | None, url: str | None) -> int:
 @click.argument("run", type=click.Path())
 @_filtered
 @click.option("-o", "--output", metavar="DIR", required=True, help="New folder for the files.")
-def export_(run: str, output: str, **filters: Any) -> int:
+def export_(run: str, output: str, **filters: Unpack[Filters]) -> int:
     """Write the new rejects of a run as files that can be corrected and replayed.
 
     Records of feeds become one feed for each header, with the reason of each in a comment. Damaged
@@ -197,7 +205,7 @@ def replay_(
             " machine: use feedferry rejects export, and convert the corrected files"
         )
     found = _find(run)
-    from feedferry.pipelines.cli.terminal_results import observer_of
+    from feedferry.pipelines.cli.results.result_observer import observer_of
     from feedferry.pipelines.rejects.replay import (  # Beam takes a second to load
         ReplayRequest,
         exported_run,
@@ -217,7 +225,7 @@ def replay_(
 @click.argument("run", type=click.Path())
 @_filtered
 @click.option("-o", "--output", metavar="FILE", help="The list.  [default: that of the job or run]")
-def accept(run: str, output: str | None, **filters: Any) -> int:
+def accept(run: str, output: str | None, **filters: Unpack[Filters]) -> int:
     """Add the rejects of a run to the list of known rejects, which do not count as new.
 
     The list is the key rejects.accepted of the job file as it is now, or the --accepted-rejects of

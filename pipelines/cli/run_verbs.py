@@ -73,11 +73,11 @@ def run(job_file: str, **words: object) -> int:
             words["deadline"] = None
             job = load_job(Path(job_file), words, os.environ)
             if words["dry_run"]:
-                from feedferry.pipelines.cli.plan_results import print_plan
+                from feedferry.pipelines.cli.results.plans import print_plan
 
                 return print_plan({**words, "inputs": (job_file,)})
             servers.enter_context(early_fork_server(job.convert))
-            from feedferry.pipelines.cli.terminal_results import (
+            from feedferry.pipelines.cli.results.result_observer import (
                 observer_of,  # Beam takes a second to load
             )
             from feedferry.pipelines.job.run.engine import run as run_job

@@ -69,9 +69,7 @@ class Verb(click.Command):
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         if not self.params:
-            self.params = [*self._flags(self.name or ""), *_verbosity_options()]
-            if any(getattr(option, "is_rare", False) for option in self.params):
-                self.params.append(_help_all())
+            self.params = [*self._flags(self.name or ""), *_verbosity_options(), _help_all()]
         return super().get_params(ctx)
 
     def flag_rows(

@@ -2,29 +2,25 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 from feedferry.pipelines.convert.inputs import listed_spans
-from feedferry.pipelines.convert.source_runs import read_options
+from feedferry.pipelines.convert.source_runs import read_options, steps_of
 from feedferry.pipelines.convert.step_inputs import SpanInputs
 from feedferry.pipelines.inspect.inspection import as_line
 from feedferry.pipelines.options.convert_options import ConvertOptions
-from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.membership import Membership
 from feedferry.schemas.record import Record
 from feedferry.schemas.reject import Filtered, Reject
-from feedferry.transforms.steps import AppliedSteps, StepResult, read_steps
+from feedferry.transforms.steps import AppliedSteps, StepResult
 from feedferry.transforms.steps.patterns import any_pattern
 
 
 def explain(options: ConvertOptions, url: str) -> Iterator[tuple[str, str]]:
-    """Yield a heading and a text for each record whose URL matches, and for each step.
+    """Yield a heading and a text for each record whose URL matches, and for each step, if any.
 
     The text is a record in JSON, or the result of the step in its place.
     """
-    if options.transform is None:
-        raise ConfigError("⟦transform⟧: not given; expected the steps that ⟦explain⟧ shows")
-    listed, matches = read_steps(Path(options.transform)), any_pattern((url,))
+    listed, matches = steps_of(options), any_pattern((url,))
     with listed_spans(options) as (spans, folder):
         inputs = SpanInputs(spans, read_options(options))
         listed.prepare(inputs, folder)

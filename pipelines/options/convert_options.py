@@ -253,7 +253,7 @@ declare(
     max_chunk_bytes=Flag(
         "Most bytes of one chunk, below 1,000,000,000.",
         CHUNK_SIZE,
-        default="900MiB, or as the target takes it well",
+        default="900MiB, or the size that suits the target",
         key="chunk.max_bytes",
     ),
     max_chunk_records=Flag(

@@ -8,7 +8,16 @@ import msgspec
 from msgspec.structs import replace
 
 from feedferry.pipelines.folders.job_folders import runs_of
-from feedferry.pipelines.report.charts import INTEGER, SECONDS, Axes, Bin, Chart, Tick, Unit, draw
+from feedferry.pipelines.report.charts.drawing import (
+    INTEGER,
+    SECONDS,
+    Axes,
+    Bin,
+    Chart,
+    Tick,
+    Unit,
+    draw,
+)
 from feedferry.pipelines.report.outcome import Outcome, begin_of, outcome_of, seconds_of
 from feedferry.pipelines.report.page_text import span_text
 from feedferry.pipelines.report.run_data import RunData, read_runs

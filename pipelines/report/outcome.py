@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from feedferry.pipelines.report.progress_charts import working_seconds
+from feedferry.pipelines.report.charts.progress_charts import working_seconds
 from feedferry.pipelines.report.run_data import RunData
 from feedferry.schemas.run_record import Phase
 

@@ -5,12 +5,20 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from feedferry.pipelines.report.charts import BYTES, CHUNKS, SECONDS, Axes, Chart, chunk_bins, draw
+from feedferry.pipelines.report.charts.drawing import (
+    BYTES,
+    CHUNKS,
+    SECONDS,
+    Axes,
+    Chart,
+    chunk_bins,
+    draw,
+)
+from feedferry.pipelines.report.charts.progress_charts import draw_progress
 from feedferry.pipelines.report.conversion_report import columns_of
 from feedferry.pipelines.report.differences import DIFFERENCES, VERIFICATION
 from feedferry.pipelines.report.outcome import begin_of, outcome_of, seconds_of
 from feedferry.pipelines.report.page_text import MAX_ROWS, span_text
-from feedferry.pipelines.report.progress_charts import draw_progress
 from feedferry.pipelines.report.run_data import PushData, RunData, read_run_data
 from feedferry.schemas.notice import REFUSED
 

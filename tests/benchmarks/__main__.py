@@ -3,7 +3,7 @@
 In the folder `tests`: `python -m benchmarks`. It takes about half an hour and 9 GB of disk.
 `--quick` takes a few minutes; most of that is start-up. `python -m benchmarks varied` compares
 inputs that vary with uniform ones, in about 20 minutes. `python -m benchmarks growth` measures how
-time and memory grow with the input and the workers, and draws docs/images/growth.svg.
+time and memory grow with the input and the workers, and draws both.
 """
 
 import argparse
@@ -100,7 +100,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--scratch", help="folder for feeds and chunks; they are removed")
     parser.add_argument("--sizes", type=float, nargs="+", help="GB of the feeds for growth")
     parser.add_argument("--to", type=Path, help="folder for the plots of growth")
-    parser.set_defaults(sizes=[0.1, 1, 4, 10], to=_ROOT / "docs/images")
+    parser.set_defaults(sizes=[0.1, 1, 4, 10], to=_ROOT / "build/growth")
     options = parser.parse_args(words)
     options.repeat = 1 if options.quick else options.repeat
     return options

@@ -16,7 +16,8 @@ PAGE = ROOT / "docs" / "codes.md"
 HEAD = """# Codes
 
 What feedferry reports about records. `feedferry rejects show` and `report.html` have the cause and
-the cure of a reject. The pages of [formats](formats/index.md) name the codes that each format has.
+the cure of a reject, and `feedferry validate` prints those of a notice. The pages of
+[formats](formats/index.md) name the codes that each format has.
 """
 TITLES = {
     "reject": (
@@ -26,7 +27,11 @@ TITLES = {
     ),
     "filtered": ("Filtered", "Records that are left out as intended; `filtered.jsonl` lists them."),
     "notice": ("Notices", "Something unusual that costs no record."),
-    "loss": ("Losses", "Fields that a target cannot hold; see [losses](losses.md)."),
+    "loss": (
+        "Losses",
+        "Fields that a target cannot hold; see [losses](losses.md). `acl` stops a run, because its "
+        "documents would become public, and so does `content`.",
+    ),
 }
 DERIVED = {"not-a-record", "not-a-membership"}
 NOT_CODES = {"code", "datasource", "wb"}
@@ -47,15 +52,28 @@ def page() -> str:
     for kind in KINDS:
         title, text = TITLES[kind]
         lines += [f"## {title}\n", f"{text}\n"]
+        if kind == "loss":
+            continue
         alike: dict[str, list[str]] = {}
         for code in all_codes().values():
-            if code.kind == kind and not _is_harmless(code):
-                meaning = code.meaning if kind == "reject" else f"{code.meaning} {code.cure}"
+            if code.kind == kind:
+                meaning = f"{code.meaning} {code.cure}" if _names_setting(code) else code.meaning
                 alike.setdefault(meaning, []).append(f"`{code.name}`")
         lines += [f"- {', '.join(names)}: {meaning}" for meaning, names in alike.items()]
         lines.append("")
-    names = ", ".join(f"`{code.name}`" for code in all_codes().values() if _is_harmless(code))
-    return "\n".join([*lines, f"Nothing has to be done about a loss of {names}.", ""])
+    names = ", ".join(f"`{code.name}`" for code in all_codes().values() if _needs_check(code))
+    harmless = ", ".join(f"`{code.name}`" for code in all_codes().values() if _is_harmless(code))
+    lines.append(f"Check the documents on the target after a loss of {names}.\n")
+    return "\n".join([*lines, f"Nothing has to be done about a loss of {harmless}.", ""])
+
+
+def _names_setting(code: Code) -> bool:
+    """Whether the cure of a code that is no reject names a flag, a file or a code."""
+    return code.kind != "reject" and "`" in code.cure
+
+
+def _needs_check(code: Code) -> bool:
+    return code.kind == "loss" and not _is_harmless(code)
 
 
 def _is_harmless(code: Code) -> bool:

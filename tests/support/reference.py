@@ -16,6 +16,9 @@ from feedferry.transforms.sources import SOURCES
 SHARING = "convert"
 """The command whose page describes the flags that others have too."""
 
+DISPLAY = "Display"
+"""The section of flags that every command has; the pages of other commands do not name them."""
+
 _KEYED = (
     "A flag with a key is described there. A flag for a list, such as `--include`, may be repeated."
 )
@@ -34,7 +37,8 @@ page of [convert](convert.md#flags), and described with its key in [job files](.
 
 A size is a number and a unit, such as `64KiB`, `900MiB` or `1GB`. A time is numbers and units, such
 as `200ms`, `90s`, `1h30m` or `1d`. Data is written to stdout, and everything else to stderr. `-` is
-stdin or stdout.
+stdin or stdout. The flags of [display](convert.md#display) are those of each command that prints an
+account.
 
 | command | effect |
 |---|---|
@@ -106,11 +110,12 @@ def _flags(context: click.Context, heading: str) -> Iterator[str]:
         return
     shared = _shared_sections()
     others = {row for rows in shared.values() for row in rows}
+    named_once = {*shared[DISPLAY]}
     yield from _described([row for rows in sections.values() for row in rows if row not in others])
-    taken = {row for rows in sections.values() for row in rows} & others
+    taken = {row for rows in sections.values() for row in rows} & others - named_once
     if taken:
-        missing = others - taken
-        named, but = (missing, "all but ") if len(missing) < len(taken) else (taken, "")
+        missing = others - taken - named_once
+        named, but = (missing, "all but ") if len(missing) <= len(taken) else (taken, "")
         rows = [row for section in shared.values() for row in section if row in named]
         yield from (f"As for [{SHARING}]({SHARING}.md#flags): {but}{_names(rows)}.", "")
 

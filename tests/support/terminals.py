@@ -1,8 +1,4 @@
-"""Commands on a terminal of some columns, and pictures of it.
-
-`PYTHONPATH=.:tests python tests/support/terminals.py docs/images/terminal.svg` makes the picture of
-a conversion.
-"""
+"""Commands on a terminal of some columns."""
 
 import errno
 import fcntl
@@ -13,21 +9,14 @@ import re
 import struct
 import subprocess
 import sys
-import tempfile
 import termios
 from collections.abc import Mapping
 from pathlib import Path
-
-from rich.console import Console
-from rich.text import Text
 
 from support.runs import ROOT
 
 MAIN = "import sys; from feedferry.pipelines.cli.main import main; sys.exit(main())"
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_PICTURED = ("convert", "sample", "-o", "out", "--to", "thunderstone", "--accept-loss", "acl")
-_SPINNER = re.compile("[\u2800-\u28ff]")
-_FONTS = re.compile(r"@font-face \{.*?\}", re.DOTALL)
 _LINE_START = re.compile(r"\r|\x1b\[2K|\x1b\[1A")
 
 
@@ -62,26 +51,3 @@ def drawn_lines(text: str) -> list[str]:
     """Return all lines that a terminal has shown, also those that were drawn over."""
     lines = (part for line in text.split("\n") for part in _LINE_START.split(line))
     return [line for line in (CONTROL.sub("", line).rstrip() for line in lines) if line]
-
-
-def last_lines(text: str) -> list[str]:
-    """Return the lines that are left, with their colors; a spinner is not left."""
-    lines = [_LINE_START.split(line)[-1] for line in text.split("\n")]
-    return [line for line in lines if not _SPINNER.search(line)]
-
-
-def main(path: Path) -> None:
-    """Make a picture of a conversion of the sample."""
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "sample").symlink_to(ROOT / "pipelines" / "sample")
-        text = run_on_terminal(*_PICTURED, cwd=Path(folder), columns=100)
-    console = Console(record=True, width=100, file=io.StringIO(), force_terminal=True)
-    console.print(f"$ feedferry {' '.join(_PICTURED)}", highlight=False)
-    for line in last_lines(text):
-        console.print(Text.from_ansi(line))
-    svg = console.export_svg(title="feedferry")
-    path.write_text(_FONTS.sub("", svg), "utf-8")  # fonts of a server that is not ours
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -111,9 +111,11 @@ class WebClient:
         self._limits = limits
         self._check_hop = check_hop
         self._is_allowed = is_allowed
-        hooks: dict[str, Any] = {"request": [self._check_request]}
         self._client = httpx2.Client(
-            headers=_HEADERS, verify=_trusted(), event_hooks=hooks, trust_env=trust_env
+            headers=_HEADERS,
+            verify=_trusted(),
+            event_hooks={"request": [self._check_request]},
+            trust_env=trust_env,
         )
         self._client.max_redirects = MAX_REDIRECTS
 
@@ -129,13 +131,16 @@ class WebClient:
         deadline = ResponseDeadline(self._limits.timeout_seconds)
         place = _parse_url(url)
         trace = partial(self._trace, deadline=deadline, url=place)
-        options: dict[str, Any] = {
-            "timeout": self._limits.timeout_seconds,
-            "follow_redirects": True,
-            "extensions": {"trace": trace, _FIRST_URL: place},
-        }
+        request = self._client.stream(
+            "GET",
+            place,
+            headers=headers,
+            timeout=self._limits.timeout_seconds,
+            follow_redirects=True,
+            extensions={"trace": trace, _FIRST_URL: place},
+        )
         try:
-            with deadline, self._client.stream("GET", place, headers=headers, **options) as got:
+            with deadline, request as got:
                 document = self._document(place, got, is_conditional=bool(headers))
         except (httpx2.HTTPError, OSError) as exc:
             if not deadline.is_exceeded and not isinstance(exc, httpx2.TimeoutException):

@@ -215,7 +215,7 @@ def _override(text: str) -> Override:
     """Return the value of KEY=VALUE: YAML for lists, objects, numbers and switches."""
     path, sign, value = text.partition("=")
     if not sign or not path:
-        raise ConfigError("⟦overrides⟧: no KEY=VALUE; expected a key of a job file, as jobs=2")
+        raise ConfigError(f"⟦overrides⟧: {text!r}; expected a key and a value, as jobs=2")
     key = job_keys().get(path)
     is_plain = key is not None and not key.is_pair and path != TRANSFORM and not key.is_list
     is_yaml = key is not None and key.is_scalar if is_plain else value.startswith(("[", "{"))

@@ -10,7 +10,7 @@ from itertools import pairwise
 import msgspec
 
 from feedferry.pipelines.report import pages
-from feedferry.pipelines.report.charts import INTEGER, SECONDS, Axes, Bin, Chart, draw
+from feedferry.pipelines.report.charts.drawing import INTEGER, SECONDS, Axes, Bin, Chart, draw
 from feedferry.pipelines.serve.rehearsal.index import (
     DatasourceTotal,
     DeliveryStatus,

@@ -18,8 +18,8 @@ import msgspec
 import pytest
 
 from feedferry.pipelines.check.job_checks import check_job, start_checks
-from feedferry.pipelines.cli.check_results import check_as_text
 from feedferry.pipelines.cli.main import main
+from feedferry.pipelines.cli.results.job_checks import check_as_text
 from feedferry.pipelines.folders.manifest import write_manifest
 from feedferry.pipelines.job.file.job import Job
 from feedferry.pipelines.options.convert_options import ConvertOptions

@@ -462,6 +462,16 @@ def test_the_help_shows_usual_flags_and_help_all_shows_every_flag(
     assert {*usual} < {*every}
 
 
+def test_help_all_is_the_help_where_all_flags_are_usual(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    texts = []
+    for flag in ("--help", "--help-all"):
+        assert main(["run", flag]) == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1]
+
+
 def test_run_has_few_flags(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--help"]) == 0
     flags = re.findall(r"^  (-[^ ,]+)", capsys.readouterr().out, re.MULTILINE)

@@ -96,7 +96,7 @@ def test_a_short_form_replaces_a_section(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("jobs", "--set: no KEY=VALUE; expected a key of a job file, as jobs=2"),
+        ("jobs", "--set: 'jobs'; expected a key and a value, as jobs=2"),
         ("jobs=x", "--set: jobs: 'x'; expected a number of processes, 1 or more"),
         ("jobs=", "--set: jobs: ''; expected a number of processes, 1 or more"),
         (

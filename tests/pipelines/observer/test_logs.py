@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from feedferry.pipelines.cli.main import main
-from feedferry.pipelines.cli.terminal_results import observer_of
+from feedferry.pipelines.cli.results.result_observer import observer_of
 from feedferry.pipelines.observer.logs import (
     LogSettings,
     OutputFormat,

@@ -182,6 +182,17 @@ def test_a_run_whose_steps_filter_everything_stops(
     assert not Path("out/chunks").exists()
 
 
+def test_a_record_is_shown_without_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("feed.xml").write_text(feed(3))
+    assert main(["plan", "feed.xml", "--to", "gsa-feed", "--explain", "*/1"]) == 0
+    (record,) = capsys.readouterr().out.splitlines()
+    assert record.startswith("record      {")
+    assert OLD in record
+
+
 def test_a_record_is_shown_after_each_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,6 +6,7 @@ states.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,6 +17,7 @@ from pymysql.constants import (  # type: ignore[import-untyped]  # it has no typ
     FIELD_TYPE,
     FLAG,
 )
+from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor, DBAPIModule
 
 Expression = sa.ColumnElement[Any]  # Any: values are not converted, so types do not matter
 
@@ -62,13 +64,13 @@ class Dialect:
     zone_query = ""
     """Selects the time zone of the server, which is not that of the session."""
 
-    def start(self, connection: object, _record: object) -> None:
+    def start(self, connection: DBAPIConnection, _record: object) -> None:
         """Prepare a new connection."""
 
     def read_odd_dates(self, connection: Any) -> None:  # Any: a driver's connection
         """Read dates that Python cannot hold as text; all dates take more time then."""
 
-    def columns(self, cursor: Any) -> Iterator[ResultColumn]:  # Any: a driver's cursor
+    def columns(self, cursor: DBAPICursor) -> Iterator[ResultColumn]:
         """Yield the columns of a result."""
         return (ResultColumn(column[0]) for column in cursor.description)
 
@@ -80,7 +82,7 @@ class Dialect:
         """Return a value as a parameter that compares exactly with a column of its type."""
         return value
 
-    def is_sql_error(self, cause: Exception, dbapi: Any) -> bool:  # Any: the module of a driver
+    def is_sql_error(self, cause: Exception, dbapi: DBAPIModule) -> bool:
         """Whether the user has to correct a query."""
         return isinstance(cause, dbapi.ProgrammingError | dbapi.NotSupportedError)
 
@@ -118,7 +120,7 @@ class PostgreSql(Dialect):
     _LARGE = frozenset({"text", "varchar", "bytea", "xml", "json", "jsonb"})
     _PERMISSION_DENIED = "42501"
 
-    def start(self, connection: Any, _record: object) -> None:
+    def start(self, connection: DBAPIConnection, _record: object) -> None:
         """Read some types as the database writes them: of JSON, Python would lose digits."""
         # A driver that SQLite does not need; it takes 8 MB.
         from psycopg.types.string import TextLoader  # noqa: PLC0415
@@ -127,7 +129,7 @@ class PostgreSql(Dialect):
 
         for name in self._TEXTS:
             connection.adapters.register_loader(name, TextLoader)
-        with connection.cursor() as cursor:
+        with closing(connection.cursor()) as cursor:
             cursor.execute(self._START)
         connection.commit()
         connection.cursor_factory = PageCursor
@@ -138,7 +140,7 @@ class PostgreSql(Dialect):
         for name in self._DATES:
             connection.adapters.register_loader(name, OddDateLoader)
 
-    def columns(self, cursor: Any) -> Iterator[ResultColumn]:
+    def columns(self, cursor: Any) -> Iterator[ResultColumn]:  # Any: a cursor of psycopg
         for column in cursor.description:
             name = column.type_display
             is_unknown = cursor.adapters.types.get(column.type_code) is None  # citext, an enum
@@ -156,7 +158,7 @@ class PostgreSql(Dialect):
             value = sa.cast(value, sa.Text)
         return sa.func.octet_length(value, type_=sa.Integer)
 
-    def is_sql_error(self, cause: Exception, dbapi: Any) -> bool:
+    def is_sql_error(self, cause: Exception, dbapi: DBAPIModule) -> bool:
         if getattr(cause, "sqlstate", None) == self._PERMISSION_DENIED:
             return False
         return super().is_sql_error(cause, dbapi)
@@ -179,7 +181,7 @@ class MySql(Dialect):
     clock = sa.func.utc_timestamp()
     zone_query = "SELECT REPLACE(@@global.time_zone, 'SYSTEM', @@system_time_zone)"
     _START = ("SET SESSION TRANSACTION READ ONLY", "SET time_zone = '+00:00'")
-    _NAMES: Mapping[int, str] = {
+    _NAMES: Mapping[object, str] = {
         code: name for name, code in vars(FIELD_TYPE).items() if isinstance(code, int)
     }
     _UNORDERED = frozenset({"BIT", "ENUM", "SET", "FLOAT", "GEOMETRY"})
@@ -189,12 +191,12 @@ class MySql(Dialect):
     def __init__(self, drivername: str) -> None:
         self.drivername = drivername
 
-    def start(self, connection: Any, _record: object) -> None:
-        with connection.cursor() as cursor:
+    def start(self, connection: DBAPIConnection, _record: object) -> None:
+        with closing(connection.cursor()) as cursor:
             for statement in self._START:
                 cursor.execute(statement)
 
-    def columns(self, cursor: Any) -> Iterator[ResultColumn]:
+    def columns(self, cursor: DBAPICursor) -> Iterator[ResultColumn]:
         fields = getattr(getattr(cursor, "_result", None), "fields", ())
         for at, (label, code, _, length, *_) in enumerate(cursor.description):
             flags = fields[at].flags if at < len(fields) else 0
@@ -209,7 +211,7 @@ class MySql(Dialect):
             return value.astimezone(UTC).replace(tzinfo=None)  # the zone of the session
         return value
 
-    def is_sql_error(self, cause: Exception, dbapi: Any) -> bool:
+    def is_sql_error(self, cause: Exception, dbapi: DBAPIModule) -> bool:
         return cause.args[:1] in self._COLUMN_ERRORS or super().is_sql_error(cause, dbapi)
 
 
@@ -221,7 +223,7 @@ class Sqlite(Dialect):
     limits_values = True
     _SQL_ERROR = 1
 
-    def columns(self, cursor: Any) -> Iterator[ResultColumn]:
+    def columns(self, cursor: DBAPICursor) -> Iterator[ResultColumn]:
         return (ResultColumn(column[0], is_large=True) for column in cursor.description)
 
     def size(self, value: Expression, column: ResultColumn) -> Expression:
@@ -229,7 +231,7 @@ class Sqlite(Dialect):
         text = sa.func.length(sa.cast(value, sa.LargeBinary))
         return sa.case((sa.func.typeof(value) == "blob", sa.func.length(value)), else_=text)
 
-    def is_sql_error(self, cause: Exception, dbapi: object) -> bool:
+    def is_sql_error(self, cause: Exception, dbapi: DBAPIModule) -> bool:
         code = getattr(cause, "sqlite_errorcode", None)
         return code == self._SQL_ERROR or super().is_sql_error(cause, dbapi)
 

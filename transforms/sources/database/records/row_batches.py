@@ -48,6 +48,9 @@ RowResult = Record | Reject | RecordBatch | ElementBlock
 Constant = Any
 """What of a value is the same in all records of a shape; each part has its own type."""
 
+Cells = Iterator[Any]
+"""The values, or holes, of the columns of a record; each column has its own type."""
+
 
 class NotAlikeError(Exception):
     """Rows cannot be in one batch."""
@@ -56,7 +59,7 @@ class NotAlikeError(Exception):
 class _ValuePart(ABC):
     """A value of all records, as its getter returns it."""
 
-    def __init__(self, get: Callable[[Row], Any]) -> None:
+    def __init__(self, get: Callable[[Row], object]) -> None:
         self._get = get
 
     def values(self, page: Page) -> Column:
@@ -79,14 +82,14 @@ class _ValuePart(ABC):
         """Return the columns of values with the same constant."""
 
     @abstractmethod
-    def join(self, constant: Constant, cells: Iterator[Any]) -> Any:
+    def join(self, constant: Constant, cells: Cells) -> Any:
         """Return a value with its cells."""
 
 
 class _Scalar(_ValuePart):
     """A text, a URL or a time, or None."""
 
-    def __init__(self, get: Callable[[Row], Any], kind: ColumnKind = ColumnKind.TEXT) -> None:
+    def __init__(self, get: Callable[[Row], object], kind: ColumnKind = ColumnKind.TEXT) -> None:
         super().__init__(get)
         self._kind = kind
 
@@ -99,7 +102,7 @@ class _Scalar(_ValuePart):
     def columns(self, constant: Constant, values: Column) -> Sequence[Column]:
         return () if constant else (values,)
 
-    def join(self, constant: Constant, cells: Iterator[Any]) -> Any:
+    def join(self, constant: Constant, cells: Cells) -> object:
         return None if constant else next(cells)
 
 
@@ -107,7 +110,7 @@ class _Crawl(_Scalar):
     def columns(self, constant: Constant, values: Column) -> Sequence[Column]:
         return () if constant else ([crawl.display_url for crawl in values],)
 
-    def join(self, constant: Constant, cells: Iterator[Any]) -> Crawl | None:
+    def join(self, constant: Constant, cells: Cells) -> Crawl | None:
         return None if constant else Crawl(display_url=next(cells))
 
 
@@ -141,7 +144,7 @@ class _Content(_ValuePart):
             return ([content.data for content in documents],)
         return (documents,) if constant[0] is str else ()
 
-    def join(self, constant: Constant, cells: Iterator[Any]) -> TypedContent:
+    def join(self, constant: Constant, cells: Cells) -> TypedContent:
         of_document, mimetype, charset = constant
         return Content(next(cells)) if of_document in self._KINDS else None, mimetype, charset
 
@@ -149,7 +152,7 @@ class _Content(_ValuePart):
 class _Metas(_ValuePart):
     """The metadata of one name; the constant is their number."""
 
-    def __init__(self, get: Callable[[Row], Any], name: str) -> None:
+    def __init__(self, get: Callable[[Row], object], name: str) -> None:
         super().__init__(get)
         self._name = name
 
@@ -171,7 +174,7 @@ class _Metas(_ValuePart):
             raise NotAlikeError
         return [*zip(*rows, strict=True)]
 
-    def join(self, constant: Constant, cells: Iterator[Any]) -> list[Meta]:
+    def join(self, constant: Constant, cells: Cells) -> list[Meta]:
         return [Meta(self._name, next(cells)) for _ in range(constant)]
 
 
@@ -191,7 +194,7 @@ class _Acl(_ValuePart):
     def columns(self, constant: Constant, values: Column) -> Sequence[Column]:
         return [*zip(*([name for _, name in named] for named, _ in values), strict=True)]
 
-    def join(self, constant: Constant, cells: Iterator[Any]) -> Acl:
+    def join(self, constant: Constant, cells: Cells) -> Acl:
         numbers, parent = constant
         return self._acl.acl([(number, next(cells)) for number in numbers], parent)
 

@@ -57,6 +57,7 @@ _MOST_ALONE = 0.75
 """Rows of which a larger share goes alone are no block."""
 
 _ALONE = re.compile(ALONE)
+_PARENT = "inherit_from"
 _USUAL_TYPE = ("text/plain", "UTF-8")
 _USUAL_PRINCIPAL = Principal(name="reader", scope=Scope.USER, access=Access.PERMIT)
 
@@ -124,7 +125,7 @@ class RowBlocks:
         block.content_bytes = content_bytes
         return block
 
-    def _learn(self, kind: tuple[str, Any], key: Any) -> ElementShape | None:
+    def _learn(self, kind: tuple[str, tuple[str, ...]], key: Any) -> ElementShape | None:
         """Learn an element in a record that the maker makes around it."""
         (code, of_kind), maker = kind, self._maker
         own = _own_kinds(code, of_kind)
@@ -156,7 +157,7 @@ class RowBlocks:
             return None
         return element_shape(shape, self._letter(code, of_kind, key), range(begin, end))
 
-    def _letter(self, code: str, of_kind: Any, key: Any) -> str:
+    def _letter(self, code: str, of_kind: tuple[str, ...], key: Any) -> str:
         """Return the code of elements of one signature."""
         if code == RECORD and self._maker.has_content:
             return RECORD_WITH_CONTENT
@@ -199,7 +200,9 @@ class _RowElements(BlockElements):
         have_parents = [parent is not None for parent in parents]
         for has_parent, _, (of_places, of_parents) in grouped(have_parents, [places, parents]):
             columns = [escaped(of_parents)] if has_parent else []
-            self.add((ACL, has_parent), [()] * len(of_places), columns, of_places)
+            self.add(
+                (ACL, (_PARENT,) if has_parent else ()), [()] * len(of_places), columns, of_places
+            )
         pairs = [*chain.from_iterable(named for named, _ in acls)]
         if pairs:
             keys, names = zip(*pairs, strict=True)
@@ -232,7 +235,7 @@ class _RowElements(BlockElements):
         return sum(map(len, data))
 
 
-def _own_kinds(code: str, of_kind: Any) -> Sequence[ColumnKind]:
+def _own_kinds(code: str, of_kind: tuple[str, ...]) -> Sequence[ColumnKind]:
     """Return the kinds of the columns of an element, besides the URL and the content."""
     if code == RECORD:
         return [ColumnKind.TIME if name == "modified" else ColumnKind.TEXT for name in of_kind]

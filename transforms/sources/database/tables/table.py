@@ -39,11 +39,12 @@ from feedferry.transforms.sources.database.records.record_maker import used_colu
 
 Select = sa.Select[object]  # values are not converted, so types do not matter
 _Condition = sa.ColumnElement[bool]
-_Compare = Callable[[Any, Any], Any]  # Any: SQLAlchemy's operators on columns and tuples of them
+_Compare = Callable[[Any, Any], _Condition]  # Any: columns, and tuples of them
 
 _ALIAS = "feedferry_rows"
 _encode = msgspec.json.Encoder().encode
-_KEY_TYPES: dict[str, tuple[type, Callable[[Any], object], Callable[[Any], object]]] = {
+_Convert = Callable[[Any], object]  # Any: each function takes values of its own type
+_KEY_TYPES: dict[str, tuple[type, _Convert, _Convert]] = {
     "decimal": (Decimal, str, Decimal),
     "datetime": (datetime, datetime.isoformat, datetime.fromisoformat),
     "date": (date, date.isoformat, date.fromisoformat),
@@ -125,7 +126,7 @@ class KeyOrder:
         return condition
 
 
-def _nest(pairs: Sequence[tuple[object, Any]], strict: _Compare, last: _Compare) -> Any:
+def _nest(pairs: Sequence[tuple[object, Any]], strict: _Compare, last: _Compare) -> _Condition:
     """Return `a > 1 OR (a = 1 AND (b > 2 OR …))`."""
     (column, value), *others = pairs
     if not others:

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import msgspec
 
-from feedferry.pipelines.report.charts import (
+from feedferry.pipelines.report.charts.drawing import (
     COUNT,
     INTEGER,
     MAX_BINS,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from feedferry.pipelines.cli.main import main
-from feedferry.pipelines.cli.terminal_results import ResultObserver
+from feedferry.pipelines.cli.results.result_observer import ResultObserver
 from feedferry.pipelines.job.run.settlement import Settlement
 from feedferry.pipelines.observer.observer import Step, followed
 from feedferry.pipelines.options.display_options import DisplayOptions

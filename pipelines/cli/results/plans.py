@@ -8,7 +8,7 @@ import click
 from msgspec.structs import replace
 
 from feedferry.pipelines.check.local_checks import check_placeholders
-from feedferry.pipelines.cli.terminal_results import observer_of
+from feedferry.pipelines.cli.results.result_observer import observer_of
 from feedferry.pipelines.inspect.explanation import explain
 from feedferry.pipelines.job.file.job import Job
 from feedferry.pipelines.job.file.job_file import job_file_of, refuse_flags_of_keys

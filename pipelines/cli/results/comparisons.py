@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from feedferry.pipelines.cli.terminal_results import observer_of
+from feedferry.pipelines.cli.results.result_observer import observer_of
 from feedferry.pipelines.compare.diff import ComparedInputs, diff, folded
 from feedferry.pipelines.compare.verify import find_listing, verify
 from feedferry.pipelines.folders.job_folders import find_run
