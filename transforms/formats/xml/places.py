@@ -22,12 +22,10 @@ from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import ElementContext, Span
 from feedferry.transforms.formats.element_names import ElementNames
 from feedferry.transforms.formats.places import PartPlace, Places
-from feedferry.transforms.formats.xml.scanning.scanner import (
-    UNKNOWN,
-    RawElement,
-    RecordScanner,
-    find_url,
-)
+from feedferry.transforms.formats.xml.scanning.document_state import UNKNOWN
+from feedferry.transforms.formats.xml.scanning.raw_elements import RawElement
+from feedferry.transforms.formats.xml.scanning.rejected_ranges import find_url
+from feedferry.transforms.formats.xml.scanning.scanner import RecordScanner
 
 _MAX_RECORD_BYTES = 1 << 30
 
@@ -61,8 +59,8 @@ class XmlPlaces(Places):
         self._is_nested = any(context.depth > 1 for context in self._numbered)
         self._is_damaged = any(UNKNOWN in (one.header, one.group) for one in self._numbered)
         self._is_utf8 = scanner.is_utf8
-        self.documents = scanner.documents
-        self.datasource, self.feedtype = feed_of(next(filter(None, scanner.ended), b""))
+        self.documents = scanner.document.documents
+        self.datasource, self.feedtype = feed_of(next(filter(None, scanner.document.ended), b""))
 
     def _read(self, scanner: RecordScanner) -> None:
         last: RawElement | None = None
@@ -83,7 +81,7 @@ class XmlPlaces(Places):
                     if last is not None:
                         self._end_run(end, after)
                     else:
-                        self._prolog = scanner.prolog
+                        self._prolog = scanner.document.prolog
                         self.first_url = _unescaped_url(item)
                         if leading is not None:
                             start, run_context = leading, leading_context

@@ -32,8 +32,8 @@ from feedferry.transforms.formats.xml.bulk.run_shapes import (
     ShapeKey,
 )
 from feedferry.transforms.formats.xml.elements import ParsedElement, parse_element
+from feedferry.transforms.formats.xml.scanning.raw_elements import RawElement, Records, Run
 from feedferry.transforms.formats.xml.scanning.record_markup import markup_of
-from feedferry.transforms.formats.xml.scanning.scanner import RawElement, Records, Run
 
 _MAX_TEMPLATES = 256  # a feed without repetition must not fill the memory
 _MAX_SHAPES = 256
