@@ -22,12 +22,12 @@ from feedferry.transforms.formats.command_stream.stream_formats import (
     LISTING,
     NO_ANSWER,
 )
-from feedferry.transforms.formats.command_stream.syntax import (
+from feedferry.transforms.formats.command_stream.syntax import TRIMMED
+from feedferry.transforms.formats.command_stream.vocabulary import (
     GROUP,
     PARAM,
     STATUS,
     STATUSES,
-    TRIMMED,
     USERNAME,
 )
 from feedferry.transforms.formats.command_stream.writer import unknown_command
