@@ -13,7 +13,7 @@ from feedferry.pipelines.job.file.job_file import load_job
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.setting import in_flags
 from feedferry.transforms.formats import FORMATS
-from feedferry.transforms.formats.command_stream.syntax import COMMAND_NAMES
+from feedferry.transforms.formats.command_stream.vocabulary import COMMAND_NAMES
 from feedferry.transforms.formats.gsa.rows import (
     ACL_ALONE,
     CONTENT,

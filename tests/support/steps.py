@@ -7,9 +7,12 @@ from collections.abc import Callable
 from types import FrameType, ModuleType
 from typing import Any, TypeVar
 
+from feedferry.transforms.formats.element_names import ElementNames
+from feedferry.transforms.formats.xml.scanning.record_markup import markup_of
+
 _Result = TypeVar("_Result")
 _Trace = Callable[[FrameType, str, Any], Any]  # what `sys.settrace` takes
-_PACKAGES = ("transforms.", "schemas.")
+_PACKAGES = ("feedferry.transforms.", "feedferry.schemas.")
 
 
 class TooManyStepsError(AssertionError):
@@ -150,8 +153,10 @@ def count_in(
     for name, value in list(vars(module).items()):
         if isinstance(value, re.Pattern):
             patch(module, name, CountedPattern(value, steps))
-        elif type(value).__name__ == "ElementNames":
-            _count_in_object(value, steps, patch)
+        elif isinstance(value, ElementNames):
+            markup = markup_of(value)
+            _count_in_object(markup, steps, patch)
+            _count_in_object(markup.frame, steps, patch)
 
 
 def _count_in_object(

@@ -368,7 +368,7 @@ def test_a_defect_of_the_survey_costs_no_record(
     first = first_of(path, 500)
     break_at(
         monkeypatch,
-        "feedferry.transforms.formats.xml.scanning.borders.count_lines",
+        "feedferry.transforms.formats.xml.borders.count_lines",
         lambda *args: True,
     )
     assert guesses(first) == [first]

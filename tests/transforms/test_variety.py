@@ -25,7 +25,7 @@ from feedferry.transforms.formats.xml import elements
 from feedferry.transforms.formats.xml.bulk import element_runs
 from feedferry.transforms.formats.xml.bulk.run_shapes import ShapeKey
 from feedferry.transforms.formats.xml.elements import ParsedElement
-from feedferry.transforms.formats.xml.scanning.scanner import RawElement
+from feedferry.transforms.formats.xml.scanning.raw_elements import RawElement
 from feedferry.transforms.rules.adapt import Target
 from support.batches import SIZES, by_parser, conversion
 from support.varied_feeds import feed

@@ -278,7 +278,7 @@ class KindRefusal(NamedTuple):
 class Holds(msgspec.Struct, frozen=True, kw_only=True):
     """The fields of a record that a format holds, next to the URL. Undeclared fields are lost.
 
-    The default is closed: URLs of documents. `adapt_rules.hold` applies the consequences: what is
+    The default is closed: URLs of documents. `holding.hold` applies the consequences: what is
     a loss, what is rejected, and what moves to another field. A lost protection is a loss of `acl`.
     """
 

@@ -13,7 +13,8 @@ from feedferry.schemas.record import Record
 from feedferry.schemas.reject import Filtered
 from feedferry.transforms.formats import by_name, format_of
 from feedferry.transforms.formats.base import Adapted, Adapter, ContentOptions, Target
-from feedferry.transforms.formats.holding.adapt_rules import encode_contents, filtered, hold
+from feedferry.transforms.formats.holding.adapt_rules import filtered
+from feedferry.transforms.formats.holding.hold import encode_contents, hold
 
 __all__ = [
     "LEFT_OUT",

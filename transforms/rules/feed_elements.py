@@ -11,7 +11,8 @@ from feedferry.schemas.span import ElementContext, Span
 from feedferry.transforms.formats import Format
 from feedferry.transforms.formats.element_names import ElementNames
 from feedferry.transforms.formats.gsa.record_reader import feed_context
-from feedferry.transforms.formats.xml.scanning.scanner import RawElement, RecordScanner
+from feedferry.transforms.formats.xml.scanning.raw_elements import RawElement
+from feedferry.transforms.formats.xml.scanning.scanner import RecordScanner
 
 DECLARATION = b'<?xml version="1.0" encoding="UTF-8"?>\n'
 

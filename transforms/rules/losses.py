@@ -11,7 +11,7 @@ from feedferry.schemas.record import Action, Crawl, Record
 from feedferry.schemas.setting import in_flags
 from feedferry.transforms.formats import by_name, find_format, format_of
 from feedferry.transforms.formats.base import EVERYTHING, FIELDS, Holds, Kind, KindRefusal, Target
-from feedferry.transforms.formats.holding.adapt_rules import refusal_of
+from feedferry.transforms.formats.holding.refusals import refusal_of
 
 _ORDER = (*Record.__struct_fields__, *Crawl.__struct_fields__)
 _SHOWN = FIELDS - {"arrival", "content", "provenance"} | {"extras"}

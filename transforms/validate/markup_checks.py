@@ -17,7 +17,8 @@ from feedferry.schemas.span import ElementContext, Span
 from feedferry.transforms.formats.base import Format, ReadOptions
 from feedferry.transforms.formats.element_names import ElementNames
 from feedferry.transforms.formats.xml.elements import parse_markup
-from feedferry.transforms.formats.xml.scanning.scanner import RawElement, RecordScanner
+from feedferry.transforms.formats.xml.scanning.raw_elements import RawElement
+from feedferry.transforms.formats.xml.scanning.scanner import RecordScanner
 from feedferry.transforms.validate.rules import Finding, all_rules
 
 _DOCTYPE = b"<!DOCTYPE"
@@ -36,7 +37,7 @@ def markup_findings(
     for item in scanner:
         if not isinstance(item, RawElement):
             continue
-        if context is None and names.header and _DOCTYPE not in scanner.prolog:
+        if context is None and names.header and _DOCTYPE not in scanner.document.prolog:
             yield _finding(
                 "doctype-missing", "no DOCTYPE; expected that of gsafeed", Place(0, 0, 1), span
             )

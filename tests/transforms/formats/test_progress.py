@@ -11,6 +11,7 @@ from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import Span
 from feedferry.transforms.formats import ReadResult
 from feedferry.transforms.formats.element_names import ElementNames
+from feedferry.transforms.formats.xml.scanning.markup_search import BadRange
 from feedferry.transforms.formats.xml.scanning.scanner import RecordScanner
 from kits import XML_KITS, Kit
 from kits.base import HOST
@@ -52,7 +53,7 @@ def test_a_control_character_before_the_root_is_a_stray(kit: Kit, blank: bytes) 
 def test_a_step_that_consumes_nothing_is_an_error() -> None:
     class Stuck(RecordScanner):
         def _stray(self) -> Reject:
-            return self._reject("stray", "nothing", 0)
+            return self._damage.reject(BadRange("stray", "nothing", self._buffer.position))
 
     stream = io.BytesIO(b"<feed>x")
     with pytest.raises(ProgressError) as caught:

@@ -22,12 +22,12 @@ from feedferry.transforms.formats.command_stream.stream_formats import (
     LISTING,
     NO_ANSWER,
 )
-from feedferry.transforms.formats.command_stream.syntax import (
+from feedferry.transforms.formats.command_stream.syntax import TRIMMED
+from feedferry.transforms.formats.command_stream.vocabulary import (
     GROUP,
     PARAM,
     STATUS,
     STATUSES,
-    TRIMMED,
     USERNAME,
 )
 from feedferry.transforms.formats.command_stream.writer import unknown_command
@@ -35,10 +35,10 @@ from feedferry.transforms.formats.holding.adapt_rules import (
     Draft,
     counted,
     field_of,
-    hold,
     is_deletion,
     keep_extras,
 )
+from feedferry.transforms.formats.holding.hold import hold
 from feedferry.transforms.formats.text.java_uri import is_uri
 
 _CHARSET = re.compile(r""";\s*charset\s*=\s*"?([^\s;"]*)""", re.IGNORECASE)

@@ -27,16 +27,18 @@ from feedferry.transforms.formats.base import ReadOptions, ReadResult
 from feedferry.transforms.formats.command_stream.doc_ids import url_maker
 from feedferry.transforms.formats.command_stream.stream_formats import StreamOptions
 from feedferry.transforms.formats.command_stream.syntax import (
-    COMMAND_NAMES,
-    GROUP,
     OVERLAP,
-    STATUS,
-    STATUSES,
-    USERNAME,
     Command,
     CommandReader,
     read_header,
     require_argument,
+)
+from feedferry.transforms.formats.command_stream.vocabulary import (
+    COMMAND_NAMES,
+    GROUP,
+    STATUS,
+    STATUSES,
+    USERNAME,
 )
 
 MAX_GROUPS = 10_000

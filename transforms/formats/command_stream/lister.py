@@ -27,11 +27,8 @@ from feedferry.schemas.reject import record_error
 from feedferry.schemas.span import Span, TokenState
 from feedferry.transforms.formats.base import ReadOptions, ReadResult
 from feedferry.transforms.formats.command_stream.stream_documents import DocumentReader
-from feedferry.transforms.formats.command_stream.syntax import (
-    LISTED_FLAGS,
-    CommandReader,
-    read_header,
-)
+from feedferry.transforms.formats.command_stream.syntax import CommandReader, read_header
+from feedferry.transforms.formats.command_stream.vocabulary import LISTED_FLAGS
 from feedferry.transforms.formats.fast_path.columns.cells import escaped
 from feedferry.transforms.formats.fast_path.columns.column_kinds import Column, ColumnKind, Values
 from feedferry.transforms.formats.fast_path.columns.neutrality import are_neutral

@@ -41,17 +41,7 @@ from feedferry.transforms.formats.base import ReadOptions, ReadResult
 from feedferry.transforms.formats.command_stream.doc_ids import url_maker, urls_maker
 from feedferry.transforms.formats.command_stream.stream_formats import StreamOptions
 from feedferry.transforms.formats.command_stream.syntax import (
-    ACL_SETTINGS,
-    CASES,
-    COMMAND_NAMES,
-    INHERITANCES,
-    LISTER,
     OVERLAP,
-    PAIRS,
-    PARAM,
-    PLACE,
-    PRINCIPALS,
-    RETRIEVER,
     TRIMMED,
     Command,
     CommandReader,
@@ -59,6 +49,18 @@ from feedferry.transforms.formats.command_stream.syntax import (
     moment_of,
     read_header,
     require_argument,
+)
+from feedferry.transforms.formats.command_stream.vocabulary import (
+    ACL_SETTINGS,
+    CASES,
+    COMMAND_NAMES,
+    INHERITANCES,
+    LISTER,
+    PAIRS,
+    PARAM,
+    PLACE,
+    PRINCIPALS,
+    RETRIEVER,
 )
 from feedferry.transforms.formats.text.dates import parse_date
 from feedferry.transforms.formats.text.java_uri import is_uri

@@ -26,25 +26,27 @@ from feedferry.transforms.formats.base import Encoder, WriteOptions
 from feedferry.transforms.formats.command_stream.doc_ids import id_maker
 from feedferry.transforms.formats.command_stream.stream_formats import Docids, StreamOptions
 from feedferry.transforms.formats.command_stream.syntax import (
+    EPOCH,
+    PREFIX,
+    TRIMMED,
+    check_delimiter,
+    encode,
+    integer,
+    moment_of,
+)
+from feedferry.transforms.formats.command_stream.vocabulary import (
     CASES,
     COMMAND_NAMES,
-    EPOCH,
     FLAGS,
     GROUP,
     INHERITANCES,
     LISTED_FLAGS,
     PARAM,
     PLACE,
-    PREFIX,
     PRINCIPALS,
     STATUS,
     STATUSES,
-    TRIMMED,
     USERNAME,
-    check_delimiter,
-    encode,
-    integer,
-    moment_of,
 )
 from feedferry.transforms.formats.fast_path.columns.cells import Cells, of_dates, unescaped_utf8
 from feedferry.transforms.formats.fast_path.columns.column_kinds import TEXT_KINDS, ColumnKind

@@ -45,11 +45,11 @@ from feedferry.transforms.formats.holding.adapt_rules import (
     Draft,
     field_of,
     fit_metadata,
-    hold,
     is_deletion,
     lose_doubtful_values,
     lose_hints,
 )
+from feedferry.transforms.formats.holding.hold import hold
 from feedferry.transforms.formats.text.xml_text import holds
 
 IGNORED_MIMETYPE = "text/plain"

@@ -14,7 +14,7 @@ from feedferry.transforms.formats.gsa.feed_blocks import FeedBlocks
 from feedferry.transforms.formats.gsa.gsa_formats import FEED_NAMES
 from feedferry.transforms.formats.holding.acl_metadata import BLANKS
 from feedferry.transforms.formats.xml.bulk.element_runs import ElementRuns, Place
-from feedferry.transforms.formats.xml.scanning.scanner import Run
+from feedferry.transforms.formats.xml.scanning.raw_elements import Run
 
 
 class FeedRuns(ElementRuns[RecordTemplate]):

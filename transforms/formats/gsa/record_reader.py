@@ -38,8 +38,8 @@ from feedferry.transforms.formats.gsa.rows import ACTION, CONTENT, GROUP, HINTS,
 from feedferry.transforms.formats.holding.acl_metadata import acl_of
 from feedferry.transforms.formats.text.dates import parse_date
 from feedferry.transforms.formats.xml.elements import ParsedElement, parse_markup
-from feedferry.transforms.formats.xml.scanning.places import XmlPlaces
-from feedferry.transforms.formats.xml.scanning.scanner import NESTED, UNKNOWN
+from feedferry.transforms.formats.xml.places import XmlPlaces
+from feedferry.transforms.formats.xml.scanning.document_state import NESTED, UNKNOWN
 from feedferry.transforms.formats.xml.serializer import extra_element
 
 CONTEXT_UNKNOWN = "context-unknown"

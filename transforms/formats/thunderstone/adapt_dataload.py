@@ -12,9 +12,9 @@ from feedferry.transforms.formats.holding.adapt_rules import (
     Draft,
     counted,
     fit_metadata,
-    hold,
     is_deletion,
 )
+from feedferry.transforms.formats.holding.hold import hold
 from feedferry.transforms.formats.thunderstone.dataload_format import HOLDS, DataloadOptions
 
 _SINGLE = ("title", "description", "keywords")

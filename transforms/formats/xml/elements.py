@@ -21,13 +21,9 @@ from feedferry.transforms.formats.base import ReadOptions
 from feedferry.transforms.formats.element_names import ElementNames
 from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
 from feedferry.transforms.formats.fast_path.elements.element_block import ElementBlock
-from feedferry.transforms.formats.xml.scanning.scanner import (
-    HEADER_DAMAGED,
-    Bulk,
-    RawElement,
-    RecordScanner,
-    find_url,
-)
+from feedferry.transforms.formats.xml.scanning.raw_elements import Bulk, RawElement
+from feedferry.transforms.formats.xml.scanning.rejected_ranges import find_url
+from feedferry.transforms.formats.xml.scanning.scanner import HEADER_DAMAGED, RecordScanner
 from feedferry.transforms.formats.xml.serializer import shut_parser
 
 _MAX_ATTRIBUTES = 1000
@@ -103,7 +99,7 @@ class ElementReader(Generic[Built]):
         """
         yield from self._read_elements()
         if self._grammar.header is not None:
-            for markup, context in self._scanner.ended.items():
+            for markup, context in self._scanner.document.ended.items():
                 header = self._grammar.header(context)
                 if markup not in self._headers_with_records:
                     yield header

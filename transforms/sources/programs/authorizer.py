@@ -29,7 +29,7 @@ from feedferry.schemas.span import Span
 from feedferry.transforms.config.secrets import resolve
 from feedferry.transforms.formats import AUTHORIZER_STREAM
 from feedferry.transforms.formats.base import ReadResult
-from feedferry.transforms.formats.command_stream.syntax import STATUS, USERNAME
+from feedferry.transforms.formats.command_stream.vocabulary import STATUS, USERNAME
 from feedferry.transforms.formats.command_stream.writer import request
 from feedferry.transforms.sources.programs.calls import ProgramCalls, map_ordered, reject_document
 from feedferry.transforms.sources.programs.config import User

@@ -13,13 +13,13 @@ from feedferry.schemas.span import Span
 from feedferry.transforms.formats import StreamOptions, sniff
 from feedferry.transforms.formats.base import ReadOptions
 from feedferry.transforms.formats.command_stream.syntax import (
-    BLOCK_BYTES,
     Command,
     CommandReader,
     decode,
     integer,
     read_header,
 )
+from feedferry.transforms.formats.command_stream.tokens import BLOCK_BYTES
 from support.streams import opened as opened_stream
 from support.streams import slow
 

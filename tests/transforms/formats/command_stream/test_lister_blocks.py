@@ -19,7 +19,7 @@ from feedferry.transforms.formats import Docids, StreamOptions
 from feedferry.transforms.formats.base import ReadOptions, WriteOptions
 from feedferry.transforms.formats.command_stream import lister
 from feedferry.transforms.formats.command_stream.stream_documents import DocumentReader
-from feedferry.transforms.formats.command_stream.syntax import BLOCK_BYTES
+from feedferry.transforms.formats.command_stream.tokens import BLOCK_BYTES
 from feedferry.transforms.formats.command_stream.writer import ListerEncoder
 from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
 from feedferry.transforms.formats.fast_path.elements.singly import singly

@@ -11,7 +11,7 @@ from feedferry.schemas.record import Record
 from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import Span
 from feedferry.transforms.formats.element_names import ElementNames
-from feedferry.transforms.formats.xml.scanning.borders import cut
+from feedferry.transforms.formats.xml.borders import cut
 from support.damage import damaged, feeds, torn
 from support.gsa_records import read_feed, read_feed_in_spans
 

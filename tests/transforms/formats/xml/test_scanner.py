@@ -14,14 +14,11 @@ from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import ElementContext, Span
 from feedferry.transforms.formats.element_names import ElementNames
 from feedferry.transforms.formats.gsa.gsa_formats import FEED_NAMES
-from feedferry.transforms.formats.xml.scanning.scanner import (
-    BLOCK_BYTES,
-    UNKNOWN,
-    RawElement,
-    RecordScanner,
-    Run,
-    find_url,
-)
+from feedferry.transforms.formats.xml.scanning.buffer import BLOCK_BYTES
+from feedferry.transforms.formats.xml.scanning.document_state import UNKNOWN
+from feedferry.transforms.formats.xml.scanning.raw_elements import RawElement, Run
+from feedferry.transforms.formats.xml.scanning.rejected_ranges import find_url
+from feedferry.transforms.formats.xml.scanning.scanner import RecordScanner
 from support.damage import damaged, feeds, torn
 from support.gsa_records import read_feed
 from support.streams import read_both_ways, slow

@@ -5,7 +5,6 @@ markup: which values differ from record to record, and which are the same in all
 shape. The records of one shape and one run are columns of a `RecordBatch`.
 """
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache, partial
@@ -23,8 +22,8 @@ from feedferry.transforms.formats.fast_path.columns.neutrality import are_neutra
 from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
 from feedferry.transforms.formats.fast_path.columns.shape_columns import Columns, grouped
 from feedferry.transforms.formats.fast_path.learning.learning_budget import LearningBudget
-from feedferry.transforms.formats.text.byte_scans import count_lines, find, rfind
-from feedferry.transforms.formats.xml.bulk.contents import CutContent, cut_contents
+from feedferry.transforms.formats.text.byte_scans import count_lines
+from feedferry.transforms.formats.xml.bulk.run_cutter import CutElement, RunCutter
 from feedferry.transforms.formats.xml.bulk.run_shapes import (
     BuildRecord,
     MarkupTemplate,
@@ -32,16 +31,13 @@ from feedferry.transforms.formats.xml.bulk.run_shapes import (
     ShapeKey,
 )
 from feedferry.transforms.formats.xml.elements import ParsedElement, parse_element
+from feedferry.transforms.formats.xml.scanning.raw_elements import RawElement, Records, Run
 from feedferry.transforms.formats.xml.scanning.record_markup import markup_of
-from feedferry.transforms.formats.xml.scanning.scanner import RawElement, Records, Run
 
 _MAX_TEMPLATES = 256  # a feed without repetition must not fill the memory
 _MAX_SHAPES = 256
 _FREE_SHAPES = 16
 """How many shapes are learned before any has saved time."""
-
-_SAMPLE, _MARKUPS = 64, 2
-"""How many elements show whether only those that close themselves have another markup."""
 
 _MIN_GROUPS, _RECORDS_A_GROUP = 4, 8
 """How many shapes a run may have."""
@@ -52,27 +48,9 @@ _ALONE = 4
 _BLOCKS = 16
 """How often a run is cut into elements before it is tried again as records that are alike."""
 
-_BLANKS = " \t\r\n"
-_SLASH = ord("/")
-_CLOSED_TAG = rb"""\s*<%b(?=[\s/])[^<>"']*(?:(?:"[^"<>]*"|'[^'<>]*')[^<>"']*)*/>"""
-"""An element that closes itself, and the blanks before it."""
-
 
 class _NeedsParserError(Exception):
     """A run must be read one by one."""
-
-
-class _Element(NamedTuple):
-    """An element without its end tag and its contents; it begins at `begin` or after blanks.
-
-    The tag of an element that closes itself is in the form of a start tag.
-    """
-
-    head: str
-    end: int
-    contents: Sequence[bytes] = ()
-    are_cdata: tuple[bool, ...] = ()
-    begin: int = 0
 
 
 TemplateT = TypeVar("TemplateT", bound=MarkupTemplate)
@@ -108,13 +86,7 @@ class ElementRuns(ABC, Generic[TemplateT]):
     def __init__(self, options: ReadOptions, read: ReadElement, enter: EnterContext) -> None:
         self._read, self._enter = read, enter
         self._record = self.names.records[0]
-        self._markup = markup_of(self.names)
-        self._end, self._end_tag = f"</{self._record}>", self._markup.end_tag
-        self._begin = f"<{self._record}".encode()
-        self._inside = self._markup.in_record[self._record]
-        self._closed = re.compile(_CLOSED_TAG % self._record.encode())
-        self._content_tags = [f"<{name}".encode() for name in self.content_names]
-        self._content = re.compile(f"<({'|'.join(self.content_names)})".encode())
+        self._cutter = RunCutter(markup_of(self.names), self.content_names)
         self._options = options
         self._context: ElementContext | None = None
         self._shape: Callable[[TemplateT, ShapeKey], RunShape]
@@ -180,63 +152,29 @@ class ElementRuns(ABC, Generic[TemplateT]):
 
     def _groups(self, run: bytes) -> tuple[list[_Group], int, FindRanges]:
         """Return the groups of the first elements of a run, their length, and their ranges."""
-        last_end = rfind(run, self._end_tag)
+        cutter, end = self._cutter, self._cutter.last_end(run)
         try:
-            text, contents = run, list[CutContent]()
-            if any(find(run, tag) >= 0 for tag in self._content_tags):
-                text, contents = cut_contents(run, self._content, self._markup)
-            end = last_end + len(self._end_tag) if last_end >= 0 else 0
+            text, contents = cutter.cut_contents(run)
             uniform = self._uniform(run[:end]) if end and not contents else None
             if uniform:
-                return uniform, end, lambda: self._uniform_ranges(run[:end])
-            elements = [*self._cut(text, contents)]
+                return uniform, end, lambda: cutter.uniform_ranges(run[:end])
+            elements = [*cutter.cut(text, contents)]
             groups, length = self._mixed(elements)
         except UnicodeDecodeError:
             return [], 0, list
-        begin = self._begin
-        return groups, length, lambda: [(run.find(begin, of.begin), of.end) for of in elements]
-
-    def _cut(self, text: bytes, contents: Sequence[CutContent]) -> Iterator[_Element]:
-        """Cut a run, whose contents were cut out, into elements."""
-        at, cut, number = 0, 0, 0
-        for head in text.split(self._end_tag):
-            end = at + len(head)
-            while closed := self._match_closed(text, at):
-                yield _Element(f"{closed[0][:-2].decode()}>", cut + closed.end(), begin=cut + at)
-                at = closed.end()
-            if end == len(text):
-                return
-            begin, markup, own = cut + at, text[at:end].decode(), contents[:0]
-            at = end + len(self._end_tag)
-            if contents:
-                last = number + len(self._content.findall(head))
-                own, number = contents[number:last], last
-                cut += sum(content.length for content in own)
-            data, are_cdata = [of.data for of in own], tuple([of.is_cdata for of in own])
-            yield _Element(markup, cut + at, data, are_cdata, begin)
-
-    def _match_closed(self, run: bytes, at: int) -> re.Match[bytes] | None:
-        """Match an element that closes itself."""
-        return self._closed.match(run, at) if run[run.find(b">", at) - 1] == _SLASH else None
+        return groups, length, lambda: cutter.ranges(run, elements)
 
     def _uniform(self, run: bytes) -> list[_Group] | None:
         """Return the groups of a run, None if markup differs.
 
         Elements that close themselves may be between the others, and have another markup.
         """
-        text, tag = run.decode(), f"<{self._record}"
+        text = run.decode()
         groups = self._alike(text, None)
-        if groups or len({each.count('"') for each in text.split(tag, _SAMPLE)[1:-1]}) != _MARKUPS:
+        parts = None if groups else self._cutter.opened_and_closed(text)
+        if parts is None:
             return groups
-        before, *heads = [each.rstrip(_BLANKS) for each in text.split(tag)]
-        opened = [at for at, head in enumerate(heads) if head.endswith(self._end)]
-        closed = [at for at, head in enumerate(heads) if head.find("/>") == len(head) - 2]
-        if before or len(opened) + len(closed) < len(heads):
-            return None
-        for at in closed:
-            heads[at] = f"{heads[at][:-2]}>{self._end}"
-        texts = [tag.join(["", *[heads[at] for at in of]]) for of in (opened, closed)]
-        found = [*map(self._alike, texts, (opened, closed))]
+        found = [self._alike(part.text, part.places) for part in parts]
         return [group for alike in found for group in alike or ()] if all(found) else None
 
     def _alike(self, text: str, places: Sequence[int] | None) -> list[_Group] | None:
@@ -249,14 +187,7 @@ class ElementRuns(ABC, Generic[TemplateT]):
         places = range(len(columns[0])) if places is None else places
         return [*self._by_shape(template, (), columns, places)]
 
-    def _uniform_ranges(self, run: bytes) -> list[tuple[int, int]]:
-        begins = [begin.start() for begin in self._markup.main_record.finditer(run)]
-        return [
-            (begin, begin + len(run[begin:after].rstrip()))
-            for begin, after in pairwise([*begins, len(run)])
-        ]
-
-    def _mixed(self, elements: Iterable[_Element]) -> tuple[list[_Group], int]:
+    def _mixed(self, elements: Iterable[CutElement]) -> tuple[list[_Group], int]:
         """Return the groups of elements up to one without a template, and their length."""
         templates: dict[tuple[str, tuple[bool, ...]], TemplateT] = {}
         keys, rows, length = list[tuple[str, tuple[bool, ...]]](), list[Column](), 0
@@ -371,8 +302,7 @@ class ElementRuns(ABC, Generic[TemplateT]):
 
     def _template(self, markup: str) -> TemplateT | None:
         """Return the template of a markup; None if a section or a tag in it may end a record."""
-        text = markup.lstrip().removesuffix(self._end).encode()
-        return None if self._inside.search(text, 1) else self.learn(markup)
+        return self.learn(markup) if self._cutter.is_one_element(markup) else None
 
     def _parse(self, context: ElementContext, element: bytes, line: int, offset: int) -> object:
         raw = RawElement(self._record, element, offset, line, context)

@@ -30,7 +30,8 @@ class RecordMarkup:
     def __init__(self, names: ElementNames) -> None:
         root, records = names.root, names.records
         group, header = names.group or _NEVER, names.header or _NEVER
-        main, any_record = records[0], "|".join(records)
+        self.main = main = records[0]
+        any_record = "|".join(records)
         standalone = "|".join(records[1:]) or _NEVER
         outer = f"/?(?:{group}|{root}|{header})"
         frame = rf"(?P<frame>{outer}{AFTER_NAME})"

@@ -25,7 +25,7 @@ from feedferry.transforms.formats.gsa.acl import tag_of
 from feedferry.transforms.formats.gsa.record_reader import FeedRecordBuilder
 from feedferry.transforms.formats.holding.acl_metadata import acl_of
 from feedferry.transforms.formats.xml.elements import ParsedElement
-from feedferry.transforms.formats.xml.scanning.scanner import RawElement
+from feedferry.transforms.formats.xml.scanning.raw_elements import RawElement
 from feedferry.transforms.formats.xml.serializer import shut_parser
 from feedferry.transforms.sources.remote import error_text
 from feedferry.transforms.sources.tree.rules.urls import is_unicode

@@ -23,8 +23,9 @@ from feedferry.transforms.formats.base import OpenAt, ReadOptions, Survey
 from feedferry.transforms.formats.element_names import ElementNames
 from feedferry.transforms.formats.text.byte_scans import count_lines, rfind
 from feedferry.transforms.formats.xml.scanning.ambiguous_sections import find_certain_end
+from feedferry.transforms.formats.xml.scanning.raw_elements import RawElement, Run
 from feedferry.transforms.formats.xml.scanning.record_markup import RecordMarkup, markup_of
-from feedferry.transforms.formats.xml.scanning.scanner import RawElement, RecordScanner, Run
+from feedferry.transforms.formats.xml.scanning.scanner import RecordScanner
 from feedferry.transforms.formats.xml.scanning.sections import CDATA
 
 _BLOCK_BYTES = 256 << 10

@@ -14,7 +14,8 @@ inside a group.
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import IO
 
 from feedferry.schemas.errors import FormatError
@@ -22,17 +23,58 @@ from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import ElementContext, Span
 from feedferry.transforms.formats.element_names import ElementNames
 from feedferry.transforms.formats.places import PartPlace, Places
-from feedferry.transforms.formats.xml.scanning.scanner import (
-    UNKNOWN,
-    RawElement,
-    RecordScanner,
-    find_url,
-)
+from feedferry.transforms.formats.xml.scanning.document_state import UNKNOWN
+from feedferry.transforms.formats.xml.scanning.raw_elements import RawElement
+from feedferry.transforms.formats.xml.scanning.rejected_ranges import find_url
+from feedferry.transforms.formats.xml.scanning.scanner import RecordScanner
 
 _MAX_RECORD_BYTES = 1 << 30
 
 FeedOf = Callable[[bytes], tuple[str | None, str | None]]
 """Reads datasource and feedtype of the header of a feed."""
+
+
+class _ContextRuns:
+    """Runs of records in one context: the first record of each, its end, and the contexts.
+
+    The first record has the context before a run, and what follows its end the one after it.
+    """
+
+    def __init__(self) -> None:
+        self._firsts, self._ends = array("Q"), array("Q")
+        self._befores, self._afters = array("L"), array("L")
+        self._numbers: dict[ElementContext, int] = {}
+
+    def begin(self, first: int, context: ElementContext) -> None:
+        """Begin a run with a record."""
+        self._firsts.append(first)
+        self._befores.append(self._number(context))
+
+    def finish(self, end: int, after: ElementContext) -> None:
+        """Note the end of the run that was begun."""
+        self._ends.append(end)
+        self._afters.append(self._number(after))
+
+    def run_of(self, record: int) -> int:
+        """Return the number of the run that has a record."""
+        return bisect_right(self._firsts, record) - 1
+
+    def before(self, run: int) -> ElementContext:
+        return self.contexts[self._befores[run]]
+
+    def after(self, run: int) -> ElementContext:
+        return self.contexts[self._afters[run]]
+
+    def end(self, run: int) -> int:
+        return self._ends[run]
+
+    @cached_property
+    def contexts(self) -> Sequence[ElementContext]:
+        """The contexts of all runs, when these are complete."""
+        return tuple(self._numbers)
+
+    def _number(self, context: ElementContext) -> int:
+        return self._numbers.setdefault(context, len(self._numbers))
 
 
 class XmlPlaces(Places):
@@ -49,20 +91,17 @@ class XmlPlaces(Places):
         """Read the stream once, with one record in memory; raise FormatError for no feed."""
         super().__init__(source)
         self._root = names.root.encode()
-        # Of runs of records in one context: first record, end, and contexts before and after.
-        self._firsts, self._ends = array("Q"), array("Q")
-        self._befores, self._afters = array("L"), array("L")
-        self._contexts: dict[ElementContext, int] = {}
+        self._runs = _ContextRuns()
         span = Span(source=source)
         scanner = RecordScanner(stream, names, span, max_unit_bytes=_MAX_RECORD_BYTES)
         self._prolog = b""
         self._read(scanner)
-        self._numbered = tuple(self._contexts)
-        self._is_nested = any(context.depth > 1 for context in self._numbered)
-        self._is_damaged = any(UNKNOWN in (one.header, one.group) for one in self._numbered)
+        contexts = self._runs.contexts
+        self._is_nested = any(context.depth > 1 for context in contexts)
+        self._is_damaged = any(UNKNOWN in (one.header, one.group) for one in contexts)
         self._is_utf8 = scanner.is_utf8
-        self.documents = scanner.documents
-        self.datasource, self.feedtype = feed_of(next(filter(None, scanner.ended), b""))
+        self.documents = scanner.document.documents
+        self.datasource, self.feedtype = feed_of(next(filter(None, scanner.document.ended), b""))
 
     def _read(self, scanner: RecordScanner) -> None:
         last: RawElement | None = None
@@ -81,38 +120,29 @@ class XmlPlaces(Places):
                 if last is None or item.context is not run_context:
                     run_context = item.context
                     if last is not None:
-                        self._end_run(end, after)
+                        self._runs.finish(end, after)
                     else:
-                        self._prolog = scanner.prolog
+                        self._prolog = scanner.document.prolog
                         self.first_url = _unescaped_url(item)
                         if leading is not None:
                             start, run_context = leading, leading_context
-                    self._firsts.append(len(self))
-                    self._befores.append(self._number(run_context))
+                    self._runs.begin(len(self), run_context)
                     after = item.context
                 self.add(start.offset, start.line or 0)
                 end, last = item.offset + len(item.text), item
         if last is not None:
             self.last_url = _unescaped_url(last)
-            self._end_run(end, after)
-
-    def _end_run(self, end: int, after: ElementContext) -> None:
-        self._ends.append(end)
-        self._afters.append(self._number(after))
-
-    def _number(self, context: ElementContext) -> int:
-        return self._contexts.setdefault(context, len(self._contexts))
+            self._runs.finish(end, after)
 
     def part(self, first: int, count: int) -> PartPlace:
         self._require_parts()
-        next_record = first + count
-        run, last_run = self._run_of(first), self._run_of(next_record - 1)
-        before = self._numbered[self._befores[run]]
-        ends_run = next_record == len(self) or self._run_of(next_record) > last_run
+        runs, next_record = self._runs, first + count
+        before, last_run = runs.before(runs.run_of(first)), runs.run_of(next_record - 1)
+        ends_run = next_record == len(self) or runs.run_of(next_record) > last_run
         if ends_run:
-            end, after = self._ends[last_run], self._numbered[self._afters[last_run]]
+            end, after = runs.end(last_run), runs.after(last_run)
         else:
-            end, after = self.begins[next_record], self._numbered[self._befores[last_run]]
+            end, after = self.begins[next_record], runs.before(last_run)
         tags = (before.root or b"<%b>" % self._root, before.header, before.group)
         tail = b"</group>\n" * after.depth
         if after.root or not before.root:
@@ -143,9 +173,6 @@ class XmlPlaces(Places):
 
     def url_of(self, data: bytes) -> str | None:
         return find_url(data)
-
-    def _run_of(self, record: int) -> int:
-        return bisect_right(self._firsts, record) - 1
 
 
 def _unescaped_url(element: RawElement) -> str:
