@@ -21,6 +21,7 @@ import msgspec
 from apache_beam.io.filesystems import FileSystems
 from msgspec.structs import replace
 
+from feedferry.pipelines.convert.account_checks import check_account, check_limits, check_steps
 from feedferry.pipelines.convert.beam_job import run_to_file
 from feedferry.pipelines.convert.fork_server import uses_processes
 from feedferry.pipelines.convert.inputs import STDIN_COPY, group_spans, list_spans, size_of
@@ -28,9 +29,6 @@ from feedferry.pipelines.convert.progress import ConvertProgress
 from feedferry.pipelines.convert.publish import check_files, publish
 from feedferry.pipelines.convert.runners import pipeline_options, runner_of
 from feedferry.pipelines.convert.source_runs import (
-    check_account,
-    check_limits,
-    check_steps,
     load_sources,
     read_known_urls,
     settings_of,

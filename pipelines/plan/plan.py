@@ -13,12 +13,10 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from feedferry.pipelines.convert.account_checks import check_account, check_limits, check_steps
 from feedferry.pipelines.convert.inputs import group_spans, listed_spans, size_of
 from feedferry.pipelines.convert.publish import number_chunks, report_of
 from feedferry.pipelines.convert.source_runs import (
-    check_account,
-    check_limits,
-    check_steps,
     load_sources,
     read_known_urls,
     settings_of,
