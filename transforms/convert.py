@@ -96,8 +96,8 @@ from feedferry.transforms.storage.atomic import (
     RejectFile,
     read_stored_rejects,
 )
-from feedferry.transforms.storage.attempts import SPAN_REJECTS, Attempt
-from feedferry.transforms.storage.find_storage import storage_of
+from feedferry.transforms.storage.run_folders.attempts import SPAN_REJECTS, Attempt
+from feedferry.transforms.storage.run_folders.find_storage import storage_of
 from feedferry.transforms.storage.storage import is_object
 
 UNREADABLE_ACTION = "unreadable"

@@ -59,7 +59,7 @@ from feedferry.transforms.rules.older_versions import find_older_versions, store
 from feedferry.transforms.sources import SourceConfig, source_of
 from feedferry.transforms.stages import Convert, Merge
 from feedferry.transforms.storage.atomic import write_whole
-from feedferry.transforms.storage.mirrors import shown
+from feedferry.transforms.storage.run_folders.mirrors import shown
 
 _log = logging.getLogger(__name__)
 

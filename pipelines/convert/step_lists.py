@@ -24,9 +24,9 @@ from feedferry.transforms.steps import Steps
 from feedferry.transforms.steps.acl_store import count_parents, rejects_path
 from feedferry.transforms.steps.run_lists import UrlOrigin, read_origins, read_unmapped, read_used
 from feedferry.transforms.storage.atomic import read_lines, read_rejects, whole_file
-from feedferry.transforms.storage.attempts import digest_of
-from feedferry.transforms.storage.scratch import scratch_database
-from feedferry.transforms.storage.spill import Spill
+from feedferry.transforms.storage.files.scratch import scratch_database
+from feedferry.transforms.storage.files.spill import Spill
+from feedferry.transforms.storage.run_folders.attempts import digest_of
 
 MERGED_URLS = "merged-urls.csv"
 UNMAPPED = "unmapped-principals.csv"

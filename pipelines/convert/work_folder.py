@@ -21,7 +21,7 @@ from feedferry.schemas.account import SpanFile
 from feedferry.schemas.errors import ConfigError, FatalError
 from feedferry.schemas.timeline import TIMELINE
 from feedferry.transforms.storage.atomic import read_undamaged, write_whole
-from feedferry.transforms.storage.attempts import digest_of, is_untouched
+from feedferry.transforms.storage.run_folders.attempts import digest_of, is_untouched
 from feedferry.transforms.storage.storage import PARTIAL, LocalStorage
 
 _FINISHED = (*PUBLISHED, REPORT, PUSHES)

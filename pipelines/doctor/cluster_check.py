@@ -22,7 +22,7 @@ from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.schemas.check import CheckLine, Level, fail, ok, warn
 from feedferry.schemas.errors import FatalError
 from feedferry.schemas.units import format_size
-from feedferry.transforms.storage.find_storage import storage_of
+from feedferry.transforms.storage.run_folders.find_storage import storage_of
 from feedferry.transforms.storage.storage import Storage, is_object
 
 _FEEDFERRY = "feedferry"

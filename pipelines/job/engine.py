@@ -61,8 +61,8 @@ from feedferry.schemas.run_record import Phase, Replay, RunRecord
 from feedferry.schemas.units import format_size
 from feedferry.transforms.sinks.push.generations import next_generation
 from feedferry.transforms.storage.atomic import write_whole
-from feedferry.transforms.storage.mirrors import shown
-from feedferry.transforms.storage.run_record import read_run, write_run
+from feedferry.transforms.storage.run_folders.mirrors import shown
+from feedferry.transforms.storage.run_folders.run_record import read_run, write_run
 from feedferry.transforms.storage.storage import is_object
 
 _log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from feedferry.transforms.sinks.push.generations import check_generation
 from feedferry.transforms.sinks.push.outcome import PushAccount
 from feedferry.transforms.sinks.push.settings import PushSettings
 from feedferry.transforms.stages import Push
-from feedferry.transforms.storage.mirrors import fetch_journals, locked, shown
+from feedferry.transforms.storage.run_folders.mirrors import fetch_journals, locked, shown
 
 
 def push_settings(target: PushSettings, options: ConvertOptions) -> PushSettings:

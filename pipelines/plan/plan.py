@@ -50,7 +50,7 @@ from feedferry.transforms.rules.full_feeds import settle_full_feeds
 from feedferry.transforms.rules.known_rejects import load_known_rejects
 from feedferry.transforms.rules.older_versions import find_older_versions, store_older_versions
 from feedferry.transforms.storage.atomic import read_undamaged
-from feedferry.transforms.storage.attempts import DryAttempt
+from feedferry.transforms.storage.run_folders.attempts import DryAttempt
 
 MAX_URLS = 5
 _MAX_PUSHES = 10

@@ -23,7 +23,7 @@ from feedferry.schemas.receipt import ChunkState, Receipt
 from feedferry.schemas.span import Span
 from feedferry.transforms.sinks.push.push_plan import plan_chunks
 from feedferry.transforms.sinks.push.receipts import Receipts
-from feedferry.transforms.storage.attempts import Attempt
+from feedferry.transforms.storage.run_folders.attempts import Attempt
 from feedferry.transforms.storage.storage import LocalStorage
 
 _SPANS = 20_000

@@ -14,7 +14,7 @@ from feedferry.schemas.span import Span
 from feedferry.transforms.conversion_settings import Settings
 from feedferry.transforms.formats import ReadOptions, WriteOptions
 from feedferry.transforms.rules.adapt import Target
-from feedferry.transforms.storage.attempts import Attempt
+from feedferry.transforms.storage.run_folders.attempts import Attempt
 from feedferry.transforms.storage.storage import LocalStorage
 
 CHUNK = Chunk(path="", bytes=4, sha256="", records={}, first_url="", last_url="", source="", span=0)
