@@ -13,8 +13,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from feedferry.pipelines.convert.inputs import STDIN, STDIN_COPY, list_spans
-from feedferry.pipelines.convert.source_runs import load_sources, settings_of, source_runs
+from feedferry.pipelines.convert.inputs.input_files import STDIN, STDIN_COPY, list_spans
+from feedferry.pipelines.convert.inputs.source_runs import load_sources, settings_of, source_runs
 from feedferry.pipelines.doctor.local_checks import (
     check_disk,
     check_folder,

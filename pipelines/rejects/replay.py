@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from feedferry.pipelines.convert.source_runs import read_options
+from feedferry.pipelines.convert.inputs.source_runs import read_options
 from feedferry.pipelines.folders.job_folders import runs_of, shown_path
 from feedferry.pipelines.folders.locks import WORK
 from feedferry.pipelines.folders.manifest import MANIFEST, read_manifest

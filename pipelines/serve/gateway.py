@@ -21,9 +21,9 @@ from typing import Self
 import msgspec
 from msgspec.structs import replace
 
-from feedferry.pipelines.convert.account_checks import check_account
-from feedferry.pipelines.convert.publish import publish
-from feedferry.pipelines.convert.source_runs import settings_of
+from feedferry.pipelines.convert.inputs.source_runs import settings_of
+from feedferry.pipelines.convert.publication.account_checks import check_account
+from feedferry.pipelines.convert.publication.publish import publish
 from feedferry.pipelines.folders.locks import WORK
 from feedferry.pipelines.folders.manifest import REPORT, read_manifest, receipts_folder
 from feedferry.pipelines.options.convert_options import ConvertOptions

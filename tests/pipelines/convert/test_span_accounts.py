@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from feedferry.pipelines.convert.publish import check_files
-from feedferry.pipelines.convert.span_accounts import collect
+from feedferry.pipelines.convert.publication.publish import check_files
+from feedferry.pipelines.convert.publication.span_accounts import collect
 from feedferry.schemas.account import Account, Chunk, SpanFile, merge
 from feedferry.schemas.errors import FatalError
 from feedferry.schemas.span import Span

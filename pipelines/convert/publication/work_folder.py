@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from feedferry.pipelines.convert.inputs import STDIN_COPY
-from feedferry.pipelines.convert.publish import PUBLISHED
+from feedferry.pipelines.convert.inputs.input_files import STDIN_COPY
+from feedferry.pipelines.convert.publication.publish import PUBLISHED
 from feedferry.pipelines.folders.locks import LOCK, PUSHES, SEAL, SEALED, WORK, locked_pushes
 from feedferry.pipelines.folders.manifest import REPORT, check_own_folder
 from feedferry.pipelines.options.convert_options import ConvertOptions

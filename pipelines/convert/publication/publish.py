@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from feedferry.pipelines.convert.step_lists import STEP_LISTS
+from feedferry.pipelines.convert.publication.step_lists import STEP_LISTS
 from feedferry.pipelines.folders.locks import WORK
 from feedferry.pipelines.folders.manifest import MANIFEST, REPORT, Manifest, write_manifest
 from feedferry.pipelines.options.convert_options import ConvertOptions, given_options

@@ -7,7 +7,11 @@ Search Appliance" (three million members), "Creating a Groups Feed Client" (1 GB
 import logging
 from collections.abc import Iterable
 
-from feedferry.pipelines.convert.step_lists import URLS_MERGED, URLS_SHARED, sees_all_records
+from feedferry.pipelines.convert.publication.step_lists import (
+    URLS_MERGED,
+    URLS_SHARED,
+    sees_all_records,
+)
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.schemas.account import Account, Chunk, add_notice, check_balance
 from feedferry.schemas.errors import (
