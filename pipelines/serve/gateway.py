@@ -59,8 +59,9 @@ from feedferry.schemas.receipt import ChunkState
 from feedferry.schemas.reject import UNKNOWN_ENCODING, UNKNOWN_FORMAT, UNREADABLE
 from feedferry.schemas.span import Span
 from feedferry.schemas.units import counted
+from feedferry.transforms.conversion.full_feeds import DELETIONS
 from feedferry.transforms.conversion_settings import Settings
-from feedferry.transforms.convert import DELETIONS, convert_on
+from feedferry.transforms.convert import convert_on
 from feedferry.transforms.file_spans import begin
 from feedferry.transforms.formats import GSA_FEED, Format, by_name
 from feedferry.transforms.net.retry import RetryPolicy
