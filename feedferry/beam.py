@@ -17,7 +17,7 @@ import msgspec
 from apache_beam.utils.timestamp import Timestamp
 from msgspec.structs import replace
 
-from feedferry.pipelines.convert.inputs import list_spans as _list_spans
+from feedferry.pipelines.convert.inputs.input_files import list_spans as _list_spans
 from feedferry.pipelines.inspect.inspection import parse
 from feedferry.pipelines.python_api import Inputs
 from feedferry.schemas.acl import Acl

@@ -16,7 +16,7 @@ from apache_beam.yaml import main as yaml_main
 from msgspec.structs import replace
 
 from feedferry.beam import RecordRow, from_row, to_row
-from feedferry.pipelines.convert.runners import LocalRunner
+from feedferry.pipelines.convert.workers.runners import LocalRunner
 from feedferry.schemas.acl import Access, Acl, Principal, Scope
 from feedferry.schemas.content import decode
 from feedferry.schemas.errors import RecordError

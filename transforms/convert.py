@@ -11,64 +11,46 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from types import MappingProxyType
-from typing import NoReturn, TypeVar
 
-import msgspec
 from msgspec.structs import replace
 
 from feedferry.schemas.account import (
-    COUNTERS,
     Account,
-    Chunk,
     RejectSample,
     SpanFile,
-    add_loss,
-    add_notice,
     add_reject_sample,
 )
 from feedferry.schemas.avro import carried_bytes
 from feedferry.schemas.choices import URL_CHECKS
 from feedferry.schemas.errors import (
-    ConfigError,
     FatalError,
     FeedferryError,
     RecordError,
-    TooManyRejectsError,
 )
 from feedferry.schemas.feed import (
     FULL,
     INCREMENTAL,
-    METADATA_AND_URL,
-    Feed,
     FeedHeader,
-    FullFeed,
-    Hole,
-    TargetFeed,
-    check_header,
 )
 from feedferry.schemas.membership import Membership, RecordOrMembership
-from feedferry.schemas.notice import Loss, Notice
-from feedferry.schemas.record import Action, Arrival, Provenance, Record
+from feedferry.schemas.notice import Notice
+from feedferry.schemas.record import Record
 from feedferry.schemas.reject import (
-    UNREADABLE,
     Filtered,
     Reject,
-    defect_type,
     record_error,
     reject_record,
-    storable,
 )
-from feedferry.schemas.sent_document import UNCHANGED
 from feedferry.schemas.span import Span, SpanEnd
-from feedferry.transforms.batch import BatchWriter, CurrentFeed, SingleResult, feed_key
+from feedferry.transforms.batch import BatchWriter, SingleResult
 from feedferry.transforms.chunk import ChunkWriter
-from feedferry.transforms.conversion_settings import UP_TO_DATE, Settings, make_encoder
+from feedferry.transforms.conversion.feed_targets import FeedTargets, in_feed
+from feedferry.transforms.conversion.full_feeds import FullFeedLog
+from feedferry.transforms.conversion.span_account import UNREADABLE_ACTION, SpanAccount
+from feedferry.transforms.conversion_settings import Settings
 from feedferry.transforms.formats import (
-    Encoder,
     ReadResult,
-    by_name,
     find_format,
-    format_of,
 )
 from feedferry.transforms.formats.base import Outcome
 from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
@@ -77,44 +59,29 @@ from feedferry.transforms.formats.holding.adapt_rules import rejected
 from feedferry.transforms.formats.holding.values import doubtful_url, is_unserved
 from feedferry.transforms.formats.holding.values import notices as value_notices
 from feedferry.transforms.rules.adapt import (
-    LEFT_OUT,
-    Adapter,
-    Target,
     adapt_membership,
-    adapter,
-    check_loss,
 )
 from feedferry.transforms.rules.known_rejects import entry_of, load_known_rejects
 from feedferry.transforms.rules.normalize import normalize
 from feedferry.transforms.rules.older_versions import VersionLog, load_older_versions
-from feedferry.transforms.sources import SpanRequest, read_span, source_of
-from feedferry.transforms.sources.state_changes import SEEN, StateChangeFile
+from feedferry.transforms.sources import SpanRequest, read_span
 from feedferry.transforms.span_progress import SpanProgress, progress_log
 from feedferry.transforms.steps.run_lists import RunLists
 from feedferry.transforms.storage.atomic import (
-    AtomicFile,
-    RejectFile,
     read_stored_rejects,
 )
-from feedferry.transforms.storage.attempts import SPAN_REJECTS, Attempt
-from feedferry.transforms.storage.find_storage import storage_of
+from feedferry.transforms.storage.run_folders.attempts import SPAN_REJECTS, Attempt
+from feedferry.transforms.storage.run_folders.find_storage import storage_of
 from feedferry.transforms.storage.storage import is_object
-
-UNREADABLE_ACTION = "unreadable"
-"""The action of a reject whose action could not be read."""
 
 CANCELLED = "cancelled"
 """The file in the folder of a run that ends its workers: runners may let tasks run to the end."""
 
-_UNLISTED_CODES = frozenset({UNCHANGED, UP_TO_DATE})  # there may be millions of these
-DELETIONS = (Action.DELETE.value, Action.DELETE_PATTERN.value)
-_NO_PROVENANCE = Provenance(source="\0none")  # no record has it
 _COLLECTED_OBJECTS = 20_000
 _PROGRESS_SECONDS = 0.5
 _PROGRESS_RECORDS = 256
 _RESTATED_BYTES = len(INCREMENTAL) - len(FULL)
 _log = logging.getLogger(__name__)
-_Item = TypeVar("_Item", Record, Membership)
 
 
 def convert_on(
@@ -183,67 +150,69 @@ def _few_collections() -> Iterator[None]:
         gc.set_threshold(*thresholds)
 
 
-def _not_entered(_record: Record) -> NoReturn:
-    raise AssertionError("a record before its feed")
+class _ProgressWriter:
+    """Writes the progress of a span, at most twice a second; raises if the job is cancelled."""
+
+    def __init__(self, span: Span, settings: Settings) -> None:
+        self._span = span
+        self._settings = settings
+        self._log = progress_log(settings.progress, settings.begun)
+        self._due_at = time.monotonic() + _PROGRESS_SECONDS
+
+    def write_if_due(self, account: SpanAccount, stored_bytes: int) -> None:
+        if time.monotonic() < self._due_at:
+            return
+        self._due_at = time.monotonic() + _PROGRESS_SECONDS
+        records, rejects = account.counts["read"].total(), account.rejects.count
+        self._log.write(self._span.name, SpanProgress(stored_bytes, records, rejects))
+        if not is_object(self._settings.folder):  # where it costs a request
+            _check_cancelled(self._settings)
 
 
 class SpanConversion:
-    """The conversion of one span: its counters, its files, and the feed of the current record."""
+    """The conversion of one span: from its source to its chunks, one record at a time.
+
+    What is counted and set aside, the feeds, and batches are objects of their own.
+    """
 
     def __init__(self, span: Span, settings: Settings, attempt: Attempt) -> None:
         self._span = span
         self._settings = settings
         self._attempt = attempt
-        self._format = by_name(settings.target.format)
-        self._has_feeds = self._format.has_document_feeds
-        source, storage = source_of(span), attempt.storage
-        self._has_keys = source.has_state
-        self._known_rejects = load_known_rejects(settings.accepted_rejects)
-        self._new_rejects = 0
-        self._rejects = RejectFile(storage, f"{span.name}{SPAN_REJECTS}")
-        self._uncrawled = AtomicFile(storage, f"{span.name}.urls.txt")
-        self._filtered = AtomicFile(storage, f"{span.name}.filtered.jsonl")
-        self._changes = StateChangeFile(
-            AtomicFile(storage, f"{span.name}{SEEN}"), keeps_rejected=source.keeps_rejected
-        )
+        self._account = SpanAccount(span, settings, attempt.storage)
+        self._feeds = FeedTargets(span, settings, self._account)
+        target_format = self._feeds.format
         self._chunks = ChunkWriter(
-            storage,
+            attempt.storage,
             span,
-            encoder_of=self._encoder_of,
+            encoder_of=self._feeds.encoder_of,
             max_bytes=settings.max_chunk_bytes,
-            reserved_bytes=_RESTATED_BYTES if self._has_feeds else 0,
-            max_records=1 if self._format.has_one_record else settings.max_chunk_records,
+            reserved_bytes=_RESTATED_BYTES if self._feeds.has_feeds else 0,
+            max_records=1 if target_format.has_one_record else settings.max_chunk_records,
         )
         self._older = load_older_versions(settings.folder, settings.older_versions)
+        batch_records = 0 if settings.older_versions else settings.batch_records
         self._request = SpanRequest(
             span=span,
             config=settings.sources.get(span.source),
-            options=replace(
-                settings.reading,
-                batch_records=0 if settings.older_versions else settings.batch_records,
-            ),
-            see=None if settings.state is None else self._changes.add,
+            options=replace(settings.reading, batch_records=batch_records),
+            see=None if settings.state is None else self._account.changes.add,
             state=settings.state,
         )
-        self._progress = progress_log(settings.progress, settings.begun)
-        self._progress_due_at = time.monotonic() + _PROGRESS_SECONDS
-        self._account = Account(spans=1)
-        self._counts = {name: Counter[str]() for name in COUNTERS}
-        self._full_feeds = FullFeedLog(span, settings.target)
-        self._adapters: dict[tuple[str | None, ...], tuple[TargetFeed, Adapter]] = {}
-        self._current = CurrentFeed(_NO_PROVENANCE, None, _not_entered)
-        self._groups_provenance, self._groups_feed = _NO_PROVENANCE, TargetFeed(memberships=True)
+        self._progress = _ProgressWriter(span, settings)
         self._origin: Record | None = None
         self._steps = settings.steps.make(settings.local)
         self._batches = BatchWriter(
             self._chunks,
-            self._account,
-            self._counts["read"],
+            self._account.account,
+            self._account.counts["read"],
             self._steps,
             size=settings.batch_records,
-            current=lambda: self._current,
+            current=lambda: self._feeds.current,
         )
-        self._lists = self._run_lists() if self._steps.has_any else None
+        has_origins = settings.steps.rewrites_urls
+        lists = RunLists(attempt.lists, span.name, self._steps, has_origins=has_origins)
+        self._lists = lists if self._steps.has_any else None
         # Other sources have one version of each document.
         self._has_versions = find_format(span.format) is not None
         has_hashes = self._has_versions and not self._steps.is_of_model
@@ -259,37 +228,41 @@ class SpanConversion:
             whole = True
         finally:
             self._steps.close()
-            for file in (self._chunks, self._rejects, self._uncrawled, self._filtered):
-                file.close(whole=whole)
-            self._versions.close(whole=whole)
-            if self._lists is not None:
-                self._lists.close(whole=whole)
-        self._changes.write()
+            for files in (self._chunks, self._account, self._versions, self._lists):
+                if files is not None:
+                    files.close(whole=whole)
         written = self._batches
-        total = self._counts["read"].total()
+        total = self._account.counts["read"].total()
         _log.debug(
             "span %s: %d of %d records by a plan, in %d batches, by %d plans; %d one by one",
             *(self._span.name, written.planned, total),
             *(written.batches, written.plans, total - written.planned),
         )
-        return self._close()
+        return self._finish()
 
-    def _run_lists(self) -> RunLists:
-        return RunLists(
-            self._attempt.lists,
-            self._span.name,
-            self._steps,
-            has_origins=self._settings.steps.rewrites_urls,
-        )
+    def _finish(self) -> Account:
+        """Return the account, with paths relative to the folder of the run."""
+        chunks = self._chunks.finished
+        self._account.counts["changed"] += self._steps.changed
+        account, lists = self._account.finish(chunks)
+        files = [
+            *(SpanFile(path=file.path, bytes=file.bytes, sha256=file.sha256) for file in chunks),
+            *lists,
+            *([] if self._lists is None else self._lists.written),
+            *self._versions.written,
+        ]
+        account.bytes_read = self._request.count.total
+        account.bytes_stored = self._request.count.stored
+        account.chunks = [replace(file, path=self._attempt.path_of(file.path)) for file in chunks]
+        account.files = [self._attempt.file(file) for file in files]
+        return account
 
     def _without_batches(self, results: Iterable[ReadResult]) -> Iterator[SingleResult]:
         """Write the batches that have a plan; yield the records of the others, and all else."""
         for total, result in enumerate(results, start=1):
             is_batch = isinstance(result, RecordBatch | ElementBlock)
-            if (is_batch or total % _PROGRESS_RECORDS == 0) and (
-                time.monotonic() >= self._progress_due_at
-            ):
-                self._write_progress()
+            if is_batch or total % _PROGRESS_RECORDS == 0:
+                self._progress.write_if_due(self._account, self._request.count.stored)
             if isinstance(result, RecordBatch | ElementBlock):
                 yield from self._batches.write(result)
             else:
@@ -297,7 +270,8 @@ class SpanConversion:
 
     def _adapt(self, results: Iterable[SingleResult]) -> Iterator[RecordOrMembership]:
         """Yield the records that the target holds; count all, and set the others aside."""
-        read = self._counts["read"]
+        counts, feeds = self._account.counts, self._feeds
+        read = counts["read"]
         for result in results:
             if not isinstance(result, Record):
                 yield from self._take_other(result)
@@ -305,14 +279,14 @@ class SpanConversion:
             self._origin = result
             action: str = result.action._value_  # twice as fast as `value`
             read[action] += 1
-            now, before = result.provenance, self._current.provenance
+            now, before = result.provenance, feeds.current.provenance
             # Records of one feed share these strings, so that identity is enough.
             if now is not before and (
                 now.datasource is not before.datasource
                 or now.feedtype is not before.feedtype
                 or now.source is not before.source
             ):
-                self._enter_feed(result)
+                feeds.enter(result)
             if not self._steps.has_any:
                 yield from self._adapt_one(result, result)
                 continue
@@ -322,7 +296,7 @@ class SpanConversion:
             if self._lists is not None:
                 self._lists.add(result, items)
             if len(items) > 1:
-                self._counts["expanded"][action] += len(items) - 1
+                counts["expanded"][action] += len(items) - 1
             for item in items:
                 if isinstance(item, Record):
                     yield from self._adapt_one(item, result)
@@ -333,7 +307,7 @@ class SpanConversion:
         """Yield what the target holds of a record, which may have been changed on the way."""
         try:
             record = normalize(stated)
-            outcomes, losses = self._current.adapter(record)
+            outcomes, losses = self._feeds.current.adapter(record)
             if (
                 is_unserved(record.url)
                 or record.crawl is not None
@@ -344,9 +318,9 @@ class SpanConversion:
         except Exception as exc:
             outcomes, losses = rejected(stated, record_error(exc))
         for loss in losses:
-            self._lose(loss)
+            self._account.lose(loss)
         if len(outcomes) > 1:
-            self._counts["expanded"][origin.action._value_] += len(outcomes) - 1
+            self._account.counts["expanded"][origin.action._value_] += len(outcomes) - 1
         for made in outcomes:
             outcome = self._without_older(made, origin)
             if isinstance(outcome, Record):
@@ -358,299 +332,74 @@ class SpanConversion:
         """Return an outcome, or a reject in place of a version older than a rejected one."""
         if not self._older.refused or not isinstance(outcome, Record):
             return outcome
-        number = self._counts["read"].total()
+        number = self._account.counts["read"].total()
         return self._older.check(origin, self._span.name, number) or outcome
 
     def _note_values(self, record: Record, outcomes: Iterable[Outcome]) -> None:
         if self._settings.target.urls != URL_CHECKS[0] and (doubt := doubtful_url(record)):
             raise RecordError("url-doubtful", doubt)
         for notice in value_notices(record, outcomes):
-            add_notice(self._account.notices, notice)
+            self._account.note(notice)
 
     def _take_other(
         self, result: Membership | Reject | Filtered | Notice | FeedHeader | SpanEnd
     ) -> Iterator[Membership]:
         """Count a result that is no record; yield a group if the target holds groups."""
         if isinstance(result, SpanEnd):
-            self._account.next = self._span.next(result)
+            self._account.account.next = self._span.next(result)
             return
         if isinstance(result, Notice):
-            add_notice(self._account.notices, result)
+            self._account.note(result)
             return
         if isinstance(result, FeedHeader):
-            self._take_header(result)
+            self._feeds.take_header(result)
             return
         action = result.action.value if isinstance(result, Membership) else result.action
         count = result.count if isinstance(result, Filtered) else 1
-        self._counts["read"][action or UNREADABLE_ACTION] += count
+        self._account.counts["read"][action or UNREADABLE_ACTION] += count
         if isinstance(result, Reject):
             self._reject_version(result, None)
-            self._reject(result)
+            self._account.reject(result)
         elif isinstance(result, Filtered):
-            self._filter(result)
+            self._account.filter(result)
         else:
             for item in self._steps.apply(result):
                 if isinstance(item, Membership):
                     yield from self._take_membership(item)
                 elif isinstance(item, Filtered):
-                    self._filter(item)
+                    self._account.filter(item)
                 elif isinstance(item, Reject):
-                    self._reject(replace(item, data=carried_bytes(result)))
+                    self._account.reject(replace(item, data=carried_bytes(result)))
 
     def _take_membership(self, membership: Membership) -> Iterator[Membership]:
         target = self._settings.target
         outcome = adapt_membership(membership, target)
         if isinstance(outcome, Membership):
-            self._enter_groups(membership)
-            yield _in_feed(target, outcome) if self._format.keeps_everything else outcome
+            self._feeds.enter_groups(membership)
+            yield in_feed(target, outcome) if self._feeds.format.keeps_everything else outcome
         else:
-            self._filter(outcome)
-
-    def _take_header(self, header: FeedHeader) -> None:
-        self._full_feeds.enter(header, memberships=header.memberships, has_records=False)
-        if header.memberships and not (self._settings.target.feedtype or header.feedtype):
-            detail = (
-                "a groups feed of which no group was read; it adds nothing, and deletes nothing"
-                " either unless --feedtype full makes it a full feed"
-            )
-            notice = Notice(code="empty-groups", detail=detail, source=header.source)
-            add_notice(self._account.notices, notice)
+            self._account.filter(outcome)
 
     def _set_aside(self, outcome: Reject | Filtered, record: Record) -> None:
         if isinstance(outcome, Reject):
-            if record.arrival is Arrival.CRAWLED and record.action is Action.ADD:
-                self._uncrawled.write(record.url.encode() + b"\n")
             self._reject_version(outcome, record)
-            self._reject(replace(outcome, data=carried_bytes(record)))
-        else:
-            self._filter(outcome)
+        self._account.set_aside(outcome, record)
 
     def _reject_version(self, reject: Reject, origin: Record | None) -> None:
         if self._has_versions:
-            self._versions.reject(reject, origin, self._counts["read"].total())
-
-    def _filter(self, outcome: Filtered) -> None:
-        filtered = storable(outcome)
-        self._counts["filtered"][filtered.action] += filtered.count
-        self._counts["filter_codes"][filtered.code] += filtered.count
-        if (detail := LEFT_OUT.get(filtered.code)) is not None:
-            notice = Notice(code=filtered.code, detail=detail, source=self._span.source)
-            add_notice(self._account.notices, notice)
-        if filtered.code not in _UNLISTED_CODES:
-            self._filtered.write(msgspec.json.encode(filtered) + b"\n")
-
-    def _reject(self, outcome: Reject) -> None:
-        reject = storable(outcome)
-        if self._has_keys and reject.key is None:
-            reject = replace(reject, key=reject.url)
-        try:
-            self._rejects.add(reject)
-        except Exception as exc:
-            error = record_error(exc)
-            reject = replace(reject, code=error.code, reason=error.reason, data=b"", truncated=True)
-            self._rejects.add(reject)
-        self._counts["rejected"][reject.action or UNREADABLE_ACTION] += 1
-        self._counts["reject_codes"][reject.code] += 1
-        is_accepted = bool(self._known_rejects) and entry_of(reject) in self._known_rejects
-        self._counts["accepted_rejects"][reject.code] += is_accepted
-        self._new_rejects += not is_accepted
-        add_reject_sample(self._account.reject_samples, reject, is_accepted=is_accepted)
-        if (defect := defect_type(reject)) is not None:
-            self._counts["defects"][defect] += 1
-        self._full_feeds.reject(reject, is_accepted=is_accepted)
-        self._changes.reject(reject)
-        limit = self._settings.max_rejects
-        if limit is not None and self._new_rejects > limit:
-            raise TooManyRejectsError(
-                f"{reject.message}; this is more than the {limit} rejects that ⟦max_rejects⟧ allows"
-            )
-
-    def _lose(self, loss: Loss) -> None:
-        check_loss(loss, self._settings.refused, source=self._span.source)
-        add_loss(self._account.losses, loss)
+            self._versions.reject(reject, origin, self._account.counts["read"].total())
 
     def _write(self, record: RecordOrMembership) -> None:
         """Write the record that was adapted last, into a chunk of its feed if it has one."""
         try:
             is_group = isinstance(record, Membership)
-            self._chunks.write(record, self._groups_feed if is_group else self._current.target)
+            self._chunks.write(
+                record, self._feeds.groups if is_group else self._feeds.current.target
+            )
         except Exception as exc:
             reject = reject_record(record, record_error(exc), stage="write")
             self._reject_version(reject, self._origin if isinstance(record, Record) else None)
-            self._reject(replace(reject, data=carried_bytes(record)))
-
-    def _enter_feed(self, record: Record) -> None:
-        """Make the feed of a record the current one."""
-        provenance = record.provenance
-        key = feed_key(provenance)
-        if key not in self._adapters:
-            self._enter_header(provenance, memberships=False)
-            feed = self._name_feed(provenance)
-            is_full = feed is not None and feed.feedtype == FULL
-            origin = provenance.source if is_full and not self._settings.target.feedtype else None
-            target_feed = TargetFeed(feed=feed, origin=origin)
-            self._adapters[key] = (target_feed, self._make_adapter(feed, record))
-        target_feed, adapter_of_feed = self._adapters[key]
-        target = target_feed if self._has_feeds else None
-        self._current = CurrentFeed(provenance, target, adapter_of_feed)
-
-    def _enter_header(self, stated: Provenance, *, memberships: bool) -> None:
-        """Check the feed of a record, which may come from an archive, and note a full one."""
-        where = f"{stated.source}:{stated.line}" if stated.line else stated.source
-        used = self._settings.reading.used_header
-        check_header(stated.datasource, stated.feedtype, where=where, used=used)
-        self._full_feeds.enter(stated, memberships=memberships, has_records=True)
-
-    def _name_feed(self, provenance: Provenance) -> Feed | None:
-        target = self._settings.target
-        datasource = target.datasource or provenance.datasource
-        if datasource is None:
-            return None
-        feedtype = target.feedtype or provenance.feedtype or INCREMENTAL
-        return Feed(datasource=datasource, feedtype=feedtype)
-
-    def _make_adapter(self, feed: Feed | None, record: Record) -> Adapter:
-        target = self._settings.target
-        if feed is None and self._has_feeds:
-            raise ConfigError(
-                f"{self._span.source}: no datasource in the source; expected ⟦datasource NAME⟧"
-            )
-        if self._format.keeps_everything and (target.datasource or target.feedtype):
-            adapt = adapter(target)
-            return lambda record: adapt(_in_feed(target, record))
-        feedtype = record.provenance.feedtype
-        if self._format.keeps_unlisted and feedtype not in (None, INCREMENTAL, METADATA_AND_URL):
-            detail = f"{feedtype}: the target keeps what the feed leaves out; delete that yourself"
-            self._lose(Loss(field="feedtype", url=record.url, detail=detail))
-        if feed is not None:
-            target = replace(target, datasource=feed.datasource, feedtype=feed.feedtype)
-        return adapter(target)
-
-    def _enter_groups(self, membership: Membership) -> None:
-        """Make the groups feed of a group the current one."""
-        now = membership.provenance
-        if feed_key(now) != feed_key(self._groups_provenance):
-            self._groups_provenance = now
-            self._enter_header(now, memberships=True)
-            self._groups_feed = self._target_groups(now)
-
-    def _target_groups(self, provenance: Provenance) -> TargetFeed:
-        """Return the groups feed; formats that hold documents too have none."""
-        target = self._settings.target
-        if self._format.holds.memberships and self._format.holds.actions:
-            return TargetFeed(memberships=True)
-        datasource = target.datasource or provenance.datasource or ""
-        if not datasource and self._has_feeds:
-            raise ConfigError(
-                f"{self._span.source}: groups without a groupsource; expected ⟦datasource NAME⟧, or"
-                " ⟦groups leave-out⟧"
-            )
-        is_full = (target.feedtype or provenance.feedtype) == FULL
-        feed = Feed(datasource=datasource, feedtype=FULL if is_full else INCREMENTAL)
-        origin = provenance.source if is_full and not target.feedtype else None
-        format_ = format_of(target, memberships=True)
-        name = format_.name if format_ and format_ is not self._format else None
-        return TargetFeed(feed=feed, origin=origin, memberships=True, format=name)
-
-    def _encoder_of(
-        self, target_feed: TargetFeed | None, number: int
-    ) -> tuple[Feed | None, Encoder]:
-        """Return the feed that a chunk states, and its encoder.
-
-        Only the first chunk of a full feed is full: a later one would erase those before it. That
-        this is the first chunk of the run is only certain when all spans are converted.
-        """
-        feed = target_feed.feed if target_feed else None
-        is_later = number or self._span.ordinal
-        if feed is not None and feed.feedtype == FULL and is_later:
-            feed = Feed(datasource=feed.datasource, feedtype=INCREMENTAL)
-        memberships = target_feed is not None and target_feed.memberships
-        return feed, make_encoder(self._settings, feed, memberships=memberships)
-
-    def _write_progress(self) -> None:
-        self._progress_due_at = time.monotonic() + _PROGRESS_SECONDS
-        records, size = self._counts["read"].total(), self._request.count.stored
-        self._progress.write(self._span.name, SpanProgress(size, records, self._rejects.count))
-        if not is_object(self._settings.folder):  # where it costs a request
-            _check_cancelled(self._settings)
-
-    def _close(self) -> Account:
-        account = self._account
-        account.bytes_read = self._request.count.total
-        account.bytes_stored = self._request.count.stored
-        for finished in self._chunks.finished:
-            self._counts["written"].update(finished.records)
-        self._counts["changed"] += self._steps.changed
-        for name, counter in self._counts.items():
-            setattr(account, name, dict(sorted((+counter).items())))
-        account.full_feeds = list(self._full_feeds.feeds.values())
-        account.holes = list(self._full_feeds.holes.values())
-        account.chunks, account.files = self._finished_files()
-        return account
-
-    def _finished_files(self) -> tuple[list[Chunk], list[SpanFile]]:
-        """Return the chunks and all files, with paths relative to the folder of the run."""
-        chunks = self._chunks.finished
-        lists = (self._rejects, self._uncrawled, self._filtered, self._changes)
-        files = [
-            SpanFile(path=chunk.path, bytes=chunk.bytes, sha256=chunk.sha256) for chunk in chunks
-        ]
-        files += [file.written for file in lists if file.written is not None]
-        files += [] if self._lists is None else self._lists.written
-        files += self._versions.written
-        placed = [replace(chunk, path=self._attempt.path_of(chunk.path)) for chunk in chunks]
-        return placed, [self._attempt.file(file) for file in files]
-
-
-class FullFeedLog:
-    """Collects the full feeds of one span, and their holes: rejects that may be documents."""
-
-    def __init__(self, span: Span, target: Target) -> None:
-        self._span, self._target = span, target
-        format_ = find_format(span.format)
-        self.is_archive = format_ is not None and format_.keeps_everything
-        states_feeds = span.format == UNREADABLE or (
-            format_ is not None and format_.keeps_feedtypes
-        )
-        self._unknown = FULL if states_feeds else None
-        self.feeds: dict[tuple[str | None, str | None, bool], FullFeed] = {}
-        self.holes: dict[tuple[str, str | None], Hole] = {}
-
-    def enter(
-        self, origin: Provenance | FeedHeader, *, memberships: bool, has_records: bool
-    ) -> None:
-        """Add the feed of a record, or a feed without records, if it is to be full."""
-        if (self._target.feedtype or origin.feedtype) != FULL:
-            return
-        feed = FullFeed(
-            datasource=self._target.datasource or origin.datasource or None,
-            origin=None if self._target.feedtype else origin.source,
-            source=origin.source,
-            span=self._span.name,
-            memberships=memberships,
-            has_records=has_records,
-            is_archived=self.is_archive,
-        )
-        key = feed.datasource, feed.origin, memberships
-        if has_records or key not in self.feeds:
-            self.feeds[key] = feed
-
-    def reject(self, reject: Reject, *, is_accepted: bool) -> None:
-        """Add a reject that may be of a full feed; accepted ones and deletions are no holes.
-
-        A part of a stream that could not be read may be documents of any feed of its source.
-        """
-        is_known = reject.stage != "read" or reject.feedtype is not None
-        if (self._target.feedtype or (reject.feedtype if is_known else self._unknown)) != FULL:
-            return
-        source = "" if self._target.feedtype else reject.source
-        datasource = (self._target.datasource or reject.datasource) if is_known else None
-        hole = self.holes.get((source, datasource))
-        count = not (is_accepted or reject.action in DELETIONS)
-        if hole is None or (count and not hole.count):
-            name, first = self._span.name, reject.message
-            hole = Hole(source=source, span=name, count=0, first=first, datasource=datasource)
-        self.holes[source, datasource] = replace(hole, count=hole.count + count)
+            self._account.reject(replace(reject, data=carried_bytes(record)))
 
 
 def _accept_rejects(account: Account, span: Span, settings: Settings) -> Account:
@@ -677,13 +426,3 @@ def _describe_counts(account: Account) -> str:
     names = ("read", "written", "rejected", "filtered")
     counts = [f"{sum(getattr(account, name).values())} {name}" for name in names]
     return ", ".join([*counts, f"{len(account.chunks)} chunks"])
-
-
-def _in_feed(target: Target, item: _Item) -> _Item:
-    """Return a record or a group for an archive, as one of the feed that the user names."""
-    provenance = replace(
-        item.provenance,
-        datasource=target.datasource or item.provenance.datasource,
-        feedtype=target.feedtype or item.provenance.feedtype,
-    )
-    return replace(item, provenance=provenance)

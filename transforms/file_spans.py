@@ -17,7 +17,7 @@ from feedferry.schemas.span import Span
 from feedferry.transforms.formats import ReadOptions, by_name, find_format
 from feedferry.transforms.formats.base import Survey
 from feedferry.transforms.sources import begin_file, cut_file, open_span
-from feedferry.transforms.storage.find_storage import storage_of
+from feedferry.transforms.storage.run_folders.find_storage import storage_of
 
 _SURVEYS = "surveys"
 _log = logging.getLogger(__name__)

@@ -29,7 +29,7 @@ import msgspec
 from feedferry.schemas.account import Account
 from feedferry.schemas.errors import FatalError
 from feedferry.transforms.storage.atomic import read_undamaged, write_whole
-from feedferry.transforms.storage.find_storage import storage_of
+from feedferry.transforms.storage.run_folders.find_storage import storage_of
 from feedferry.transforms.storage.storage import Storage, is_object
 
 STORED_SECONDS = 10.0

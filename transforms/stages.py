@@ -56,9 +56,9 @@ from feedferry.transforms.sinks.push.throttle.gate import StopSignal
 from feedferry.transforms.sources import SourceConfig, SpanRequest, read_span
 from feedferry.transforms.steps import StepResult, Steps
 from feedferry.transforms.storage.atomic import whole_file
-from feedferry.transforms.storage.find_storage import storage_of
-from feedferry.transforms.storage.lease import EXPIRY_SECONDS
-from feedferry.transforms.storage.mirrors import MirrorDisk, mirror_of
+from feedferry.transforms.storage.objects.lease import EXPIRY_SECONDS
+from feedferry.transforms.storage.run_folders.find_storage import storage_of
+from feedferry.transforms.storage.run_folders.mirrors import MirrorDisk, mirror_of
 from feedferry.transforms.storage.storage import Storage, is_object
 
 _log = logging.getLogger(__name__)

@@ -16,13 +16,13 @@ from uuid import uuid4
 import apache_beam as beam
 import msgspec
 
-from feedferry.pipelines.convert.beam_job import run_to_file
-from feedferry.pipelines.convert.runners import pipeline_options, runner_of
+from feedferry.pipelines.convert.workers.beam_job import run_to_file
+from feedferry.pipelines.convert.workers.runners import pipeline_options, runner_of
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.schemas.check import CheckLine, Level, fail, ok, warn
 from feedferry.schemas.errors import FatalError
 from feedferry.schemas.units import format_size
-from feedferry.transforms.storage.find_storage import storage_of
+from feedferry.transforms.storage.run_folders.find_storage import storage_of
 from feedferry.transforms.storage.storage import Storage, is_object
 
 _FEEDFERRY = "feedferry"

@@ -23,8 +23,8 @@ from feedferry.pipelines.check.local_checks import (
     check_unfinished,
     free_bytes,
 )
-from feedferry.pipelines.convert.inputs import STDIN, STDIN_COPY, list_spans
-from feedferry.pipelines.convert.source_runs import load_sources, settings_of, source_runs
+from feedferry.pipelines.convert.inputs.input_files import STDIN, STDIN_COPY, list_spans
+from feedferry.pipelines.convert.inputs.source_runs import load_sources, settings_of, source_runs
 from feedferry.pipelines.job.file.job import Job
 from feedferry.schemas.check import Check, CheckLine, fail, fail_of, warn
 from feedferry.schemas.errors import FeedferryError

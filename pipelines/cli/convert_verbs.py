@@ -135,7 +135,7 @@ def convert(**words: object) -> int:
 
     with ExitStack() as servers:
         with show_start(words):
-            from feedferry.pipelines.convert.fork_server import early_fork_server
+            from feedferry.pipelines.convert.workers.fork_server import early_fork_server
             from feedferry.pipelines.job.file.flag_job import job_of_flags
 
             job = job_of_flags(words)

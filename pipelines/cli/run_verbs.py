@@ -64,7 +64,7 @@ def run(job_file: str, **words: object) -> int:
 
     with ExitStack() as servers:
         with show_start(words):
-            from feedferry.pipelines.convert.fork_server import early_fork_server
+            from feedferry.pipelines.convert.workers.fork_server import early_fork_server
             from feedferry.pipelines.job.file.job_file import load_job
             from feedferry.pipelines.options.flags import decode
             from feedferry.pipelines.options.job_options import RunOptions

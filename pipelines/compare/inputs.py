@@ -6,8 +6,13 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from feedferry.pipelines.convert.inputs import STDIN_COPY, examine_inputs, list_spans, read_spans
-from feedferry.pipelines.convert.source_runs import read_options
+from feedferry.pipelines.convert.inputs.input_files import (
+    STDIN_COPY,
+    examine_inputs,
+    list_spans,
+    read_spans,
+)
+from feedferry.pipelines.convert.inputs.source_runs import read_options
 from feedferry.pipelines.folders.manifest import MANIFEST, Manifest, read_manifest
 from feedferry.pipelines.folders.remote_folder import holds_run, opened_remote
 from feedferry.pipelines.inspect.inspection import parse

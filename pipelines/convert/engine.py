@@ -21,16 +21,13 @@ import msgspec
 from apache_beam.io.filesystems import FileSystems
 from msgspec.structs import replace
 
-from feedferry.pipelines.convert.beam_job import run_to_file
-from feedferry.pipelines.convert.fork_server import uses_processes
-from feedferry.pipelines.convert.inputs import STDIN_COPY, group_spans, list_spans, size_of
-from feedferry.pipelines.convert.progress import ConvertProgress
-from feedferry.pipelines.convert.publish import check_files, publish
-from feedferry.pipelines.convert.runners import pipeline_options, runner_of
-from feedferry.pipelines.convert.source_runs import (
-    check_account,
-    check_limits,
-    check_steps,
+from feedferry.pipelines.convert.inputs.input_files import (
+    STDIN_COPY,
+    group_spans,
+    list_spans,
+    size_of,
+)
+from feedferry.pipelines.convert.inputs.source_runs import (
     load_sources,
     read_known_urls,
     settings_of,
@@ -38,11 +35,21 @@ from feedferry.pipelines.convert.source_runs import (
     split_sources,
     steps_of,
 )
-from feedferry.pipelines.convert.span_accounts import collect
-from feedferry.pipelines.convert.state_update import store_generation, store_update
-from feedferry.pipelines.convert.step_inputs import check_inputs_of_steps, prepare_steps
-from feedferry.pipelines.convert.step_lists import add_rejects_of_groups, list_results
-from feedferry.pipelines.convert.work_folder import open_work_folder, seal
+from feedferry.pipelines.convert.inputs.step_inputs import check_inputs_of_steps, prepare_steps
+from feedferry.pipelines.convert.publication.account_checks import (
+    check_account,
+    check_limits,
+    check_steps,
+)
+from feedferry.pipelines.convert.publication.publish import check_files, publish
+from feedferry.pipelines.convert.publication.span_accounts import collect
+from feedferry.pipelines.convert.publication.state_update import store_generation, store_update
+from feedferry.pipelines.convert.publication.step_lists import add_rejects_of_groups, list_results
+from feedferry.pipelines.convert.publication.work_folder import open_work_folder, seal
+from feedferry.pipelines.convert.workers.beam_job import run_to_file
+from feedferry.pipelines.convert.workers.fork_server import uses_processes
+from feedferry.pipelines.convert.workers.progress import ConvertProgress
+from feedferry.pipelines.convert.workers.runners import pipeline_options, runner_of
 from feedferry.pipelines.folders.locks import ACCOUNT, WORK
 from feedferry.pipelines.folders.remote_folder import RemoteFolder
 from feedferry.pipelines.observer.observer import Observer, Step, followed, metered
@@ -61,7 +68,7 @@ from feedferry.transforms.rules.older_versions import find_older_versions, store
 from feedferry.transforms.sources import SourceConfig, source_of
 from feedferry.transforms.stages import Convert, Merge
 from feedferry.transforms.storage.atomic import write_whole
-from feedferry.transforms.storage.mirrors import shown
+from feedferry.transforms.storage.run_folders.mirrors import shown
 
 _log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.run_record import RUN_RECORD, RunRecord
 from feedferry.transforms.config.secrets import resolve
 from feedferry.transforms.config.yaml_structs import YAML_SUFFIXES, read_scalars
-from feedferry.transforms.storage.run_record import read_run, write_run
+from feedferry.transforms.storage.run_folders.run_record import read_run, write_run
 from feedferry.transforms.storage.storage import is_object
 
 RUNS = "runs"

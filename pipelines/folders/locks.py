@@ -9,7 +9,7 @@ from errno import ENOSPC
 from pathlib import Path
 
 from feedferry.schemas.errors import ConfigError, FatalError
-from feedferry.transforms.storage.lock import Lock
+from feedferry.transforms.storage.files.lock import Lock
 from feedferry.transforms.storage.storage import unwritable
 
 WORK = ".work"

@@ -13,7 +13,7 @@ from feedferry.schemas.lazy_sequence import LazySequence
 from feedferry.schemas.run_record import RUN_RECORD
 from feedferry.transforms.sinks.push.settings import PushSettings
 from feedferry.transforms.storage.atomic import whole_file
-from feedferry.transforms.storage.line_file import LineFile
+from feedferry.transforms.storage.files.line_file import LineFile
 from feedferry.transforms.storage.storage import PARTIAL
 
 MANIFEST = "manifest.jsonl"

@@ -24,9 +24,9 @@ from feedferry.schemas.account import Account
 from feedferry.schemas.errors import BusyError, FatalError, FeedferryError, errors_worded
 from feedferry.schemas.run_record import RUN_RECORD
 from feedferry.schemas.span import Span
-from feedferry.transforms.storage.attempts import SPAN_REJECTS, account_of
-from feedferry.transforms.storage.find_storage import LEASE
-from feedferry.transforms.storage.mirrors import fetch_lines, mirroring
+from feedferry.transforms.storage.run_folders.attempts import SPAN_REJECTS, account_of
+from feedferry.transforms.storage.run_folders.find_storage import LEASE
+from feedferry.transforms.storage.run_folders.mirrors import fetch_lines, mirroring
 from feedferry.transforms.storage.state import open_state
 from feedferry.transforms.storage.storage import Storage, is_object, whole_in
 
@@ -120,8 +120,8 @@ class RemoteFolder:
 
         Raises BusyError if another run has leased it.
         """
-        from feedferry.transforms.storage.lease import Lease
-        from feedferry.transforms.storage.objects import ObjectStorage
+        from feedferry.transforms.storage.objects.lease import Lease
+        from feedferry.transforms.storage.objects.object_storage import ObjectStorage
 
         storage = ObjectStorage.of(uri)
         folder = Path(mkdtemp(dir=self.mirror.parent))
@@ -283,8 +283,8 @@ def opened_remote(uri: str, *, is_read_only: bool = False) -> Iterator[RemoteFol
 
     Raises BusyError if another process has leased it. A folder to read needs no lease.
     """
-    from feedferry.transforms.storage.lease import Lease
-    from feedferry.transforms.storage.objects import ObjectStorage
+    from feedferry.transforms.storage.objects.lease import Lease
+    from feedferry.transforms.storage.objects.object_storage import ObjectStorage
 
     storage = ObjectStorage.of(uri)
     uri = storage.locate("").rstrip("/")
@@ -324,7 +324,7 @@ def opened_runs(names: Sequence[str], *, is_read_only: bool = False) -> Iterator
 
 def runs_below(uri: str) -> list[str]:
     """Return the URIs of the runs directly below a URI in object storage, or of the run there."""
-    from feedferry.transforms.storage.objects import ObjectStorage
+    from feedferry.transforms.storage.objects.object_storage import ObjectStorage
 
     storage = ObjectStorage.of(uri)
     places = [storage, *map(storage.below, storage.folders())]
@@ -349,7 +349,7 @@ def holds_run(name: str) -> bool:
     """Whether a name is the URI of a folder in object storage that has a manifest."""
     if not is_object(name):
         return False
-    from feedferry.transforms.storage.objects import ObjectStorage
+    from feedferry.transforms.storage.objects.object_storage import ObjectStorage
 
     return ObjectStorage.of(name).version(MANIFEST) is not None
 

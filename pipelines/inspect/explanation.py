@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from contextlib import closing
 
-from feedferry.pipelines.convert.inputs import listed_spans
-from feedferry.pipelines.convert.source_runs import read_options, steps_of
-from feedferry.pipelines.convert.step_inputs import SpanInputs
+from feedferry.pipelines.convert.inputs.input_files import listed_spans
+from feedferry.pipelines.convert.inputs.source_runs import read_options, steps_of
+from feedferry.pipelines.convert.inputs.step_inputs import SpanInputs
 from feedferry.pipelines.inspect.inspection import as_line
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.schemas.membership import Membership

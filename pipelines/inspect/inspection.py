@@ -5,8 +5,8 @@ from contextlib import closing
 
 import msgspec
 
-from feedferry.pipelines.convert.inputs import listed_spans, read_spans
-from feedferry.pipelines.convert.source_runs import read_options
+from feedferry.pipelines.convert.inputs.input_files import listed_spans, read_spans
+from feedferry.pipelines.convert.inputs.source_runs import read_options
 from feedferry.pipelines.options.convert_checks import parse as parse_convert
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.pipelines.options.value_parsers import NO_OUTPUT

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
-from feedferry.pipelines.convert.inputs import listed_spans
-from feedferry.pipelines.convert.source_runs import read_options
+from feedferry.pipelines.convert.inputs.input_files import listed_spans
+from feedferry.pipelines.convert.inputs.source_runs import read_options
 from feedferry.pipelines.inspect.inspection import parse
 from feedferry.pipelines.options.compare_options import ValidateOptions
 from feedferry.pipelines.options.flags import decode

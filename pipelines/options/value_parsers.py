@@ -260,7 +260,7 @@ def parse_run_folder(text: str) -> str:
     """Return the name of a folder or the URI of object storage; raise ConfigError for others."""
     if "://" not in text:
         return parse_output(text)
-    from feedferry.transforms.storage.find_storage import storage_of
+    from feedferry.transforms.storage.run_folders.find_storage import storage_of
 
     return storage_of(text).locate("").rstrip("/")
 

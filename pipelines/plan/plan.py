@@ -13,20 +13,22 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from feedferry.pipelines.convert.inputs import group_spans, listed_spans, size_of
-from feedferry.pipelines.convert.publish import number_chunks, report_of
-from feedferry.pipelines.convert.source_runs import (
-    check_account,
-    check_limits,
-    check_steps,
+from feedferry.pipelines.convert.inputs.input_files import group_spans, listed_spans, size_of
+from feedferry.pipelines.convert.inputs.source_runs import (
     load_sources,
     read_known_urls,
     settings_of,
     source_runs,
     split_sources,
 )
-from feedferry.pipelines.convert.step_inputs import check_inputs_of_steps, prepare_steps
-from feedferry.pipelines.convert.step_lists import add_rejects_of_groups, list_results
+from feedferry.pipelines.convert.inputs.step_inputs import check_inputs_of_steps, prepare_steps
+from feedferry.pipelines.convert.publication.account_checks import (
+    check_account,
+    check_limits,
+    check_steps,
+)
+from feedferry.pipelines.convert.publication.publish import number_chunks, report_of
+from feedferry.pipelines.convert.publication.step_lists import add_rejects_of_groups, list_results
 from feedferry.pipelines.folders.locks import PUSHES
 from feedferry.pipelines.folders.manifest import REPORT
 from feedferry.pipelines.options.convert_options import ConvertOptions
@@ -52,7 +54,7 @@ from feedferry.transforms.rules.full_feeds import settle_full_feeds
 from feedferry.transforms.rules.known_rejects import load_known_rejects
 from feedferry.transforms.rules.older_versions import find_older_versions, store_older_versions
 from feedferry.transforms.storage.atomic import read_undamaged
-from feedferry.transforms.storage.attempts import DryAttempt
+from feedferry.transforms.storage.run_folders.attempts import DryAttempt
 
 MAX_URLS = 5
 _MAX_PUSHES = 10

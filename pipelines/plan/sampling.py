@@ -13,7 +13,7 @@ from feedferry.transforms.conversion_settings import Settings
 from feedferry.transforms.convert import convert
 from feedferry.transforms.formats import by_name
 from feedferry.transforms.sources import source_of
-from feedferry.transforms.storage.attempts import DryAttempt
+from feedferry.transforms.storage.run_folders.attempts import DryAttempt
 
 PART_BYTES = 1 << 20
 """The size of the parts that a sample is taken from."""

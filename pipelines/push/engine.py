@@ -34,7 +34,7 @@ from feedferry.transforms.sinks.push.push_plan import check_several_full, plan_c
 from feedferry.transforms.sinks.push.receipts import Receipts
 from feedferry.transforms.sinks.push.settings import PushSettings, SeveralFull
 from feedferry.transforms.sinks.push.throttle.gate import StopSignal
-from feedferry.transforms.storage.mirrors import MirrorDisk
+from feedferry.transforms.storage.run_folders.mirrors import MirrorDisk
 
 
 class PushPlan(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,8 +20,8 @@ from feedferry.schemas.setting import in_flags
 from feedferry.transforms.rules.known_rejects import load_known_rejects
 from feedferry.transforms.sinks.push.outcome import ChunkOutcome, PushAccount, write_rejects
 from feedferry.transforms.sinks.push.settings import Keep, PushSettings
-from feedferry.transforms.storage import mirrors
 from feedferry.transforms.storage.atomic import write_json
+from feedferry.transforms.storage.run_folders import mirrors
 
 _RESULT = ("accepted_rejects", "chunks", "records", "stopped")
 """The part of a report that only another push changes."""

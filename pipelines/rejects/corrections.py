@@ -27,8 +27,8 @@ from feedferry.transforms.formats import ReadOptions, by_name
 from feedferry.transforms.rules.feed_elements import find_elements, is_well_formed
 from feedferry.transforms.sources import SpanRequest, open_span, read_span, sniff_format
 from feedferry.transforms.storage.atomic import write_whole
-from feedferry.transforms.storage.attempts import digest_of
-from feedferry.transforms.storage.journal import Journal
+from feedferry.transforms.storage.files.journal import Journal
+from feedferry.transforms.storage.run_folders.attempts import digest_of
 
 CORRECTED = "corrected"
 """Folder of an export with files that were completed or shortened for a replay."""

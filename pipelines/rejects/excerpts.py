@@ -21,7 +21,7 @@ from feedferry.schemas.membership import Membership, RecordOrMembership
 from feedferry.schemas.printable import printable
 from feedferry.schemas.record import Record
 from feedferry.schemas.reject import Reject
-from feedferry.transforms.storage.mirrors import shown
+from feedferry.transforms.storage.run_folders.mirrors import shown
 
 RAW_STAGES = ("read", "push", "retrieve")
 """Stages whose rejects have bytes of a file or a program; the others have records."""

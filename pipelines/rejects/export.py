@@ -39,8 +39,8 @@ from feedferry.transforms.rules.feed_elements import (
 from feedferry.transforms.rules.older_versions import OLDER_VERSION
 from feedferry.transforms.sources import open_span, sniff_format
 from feedferry.transforms.storage.atomic import write_json
-from feedferry.transforms.storage.attempts import digest_of
-from feedferry.transforms.storage.mirrors import shown
+from feedferry.transforms.storage.run_folders.attempts import digest_of
+from feedferry.transforms.storage.run_folders.mirrors import shown
 
 INDEX = "export.json"
 RAW = "raw"

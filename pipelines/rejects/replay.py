@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from feedferry.pipelines.convert.source_runs import read_options
+from feedferry.pipelines.convert.inputs.source_runs import read_options
 from feedferry.pipelines.folders.job_folders import runs_of, shown_path
 from feedferry.pipelines.folders.locks import WORK
 from feedferry.pipelines.folders.manifest import MANIFEST, read_manifest
@@ -48,7 +48,7 @@ from feedferry.schemas.errors import FINDINGS_EXIT, ConfigError
 from feedferry.schemas.feed import FULL, INCREMENTAL
 from feedferry.schemas.run_record import Replay
 from feedferry.schemas.units import counted, names_text
-from feedferry.transforms.storage.run_record import read_run
+from feedferry.transforms.storage.run_folders.run_record import read_run
 
 _RUN = "run"
 """File of an export with the run that last replayed it, if that has no job."""

@@ -16,8 +16,8 @@ from feedferry.schemas.reject import Reject
 from feedferry.transforms.rules.known_rejects import add_known_rejects, entry_of, load_known_rejects
 from feedferry.transforms.rules.older_versions import OLDER_VERSION
 from feedferry.transforms.storage.atomic import read_json, write_json
-from feedferry.transforms.storage.mirrors import shown
-from feedferry.transforms.storage.run_record import read_run
+from feedferry.transforms.storage.run_folders.mirrors import shown
+from feedferry.transforms.storage.run_folders.run_record import read_run
 
 _REPORT = "report.json"
 _REPLAYED = "replayed.json"

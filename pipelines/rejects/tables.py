@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from feedferry.pipelines.rejects.run_rejects import RunReject
 from feedferry.schemas.printable import printable
-from feedferry.transforms.storage.mirrors import shown
+from feedferry.transforms.storage.run_folders.mirrors import shown
 
 _COLUMNS = ("rejects", "new", "accepted", "replayed")
 _INDENT = "  "

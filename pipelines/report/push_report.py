@@ -18,7 +18,7 @@ from feedferry.transforms.sinks.push.outcome import (
     totals_of,
 )
 from feedferry.transforms.sinks.push.settings import PushSettings
-from feedferry.transforms.storage.mirrors import shown
+from feedferry.transforms.storage.run_folders.mirrors import shown
 
 MAX_SAMPLES = 5
 """How many refused records the text shows, with the words of the appliance."""

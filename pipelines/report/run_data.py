@@ -25,8 +25,8 @@ from feedferry.schemas.run_record import RUN_RECORD, RunRecord
 from feedferry.schemas.timeline import TIMELINE, TimelinePoint
 from feedferry.transforms.sinks.push.receipts import read_receipts
 from feedferry.transforms.storage.atomic import read_json, read_rejects
-from feedferry.transforms.storage.attempts import SPAN_REJECTS
-from feedferry.transforms.storage.journal import Journal
+from feedferry.transforms.storage.files.journal import Journal
+from feedferry.transforms.storage.run_folders.attempts import SPAN_REJECTS
 
 REJECTS = "rejects"
 """Folder of a run with its rejects."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from feedferry.transforms.storage.atomic import writing
-from feedferry.transforms.storage.journal import DISK, Disk, Journal
+from feedferry.transforms.storage.files.journal import DISK, Disk, Journal
 
 FOLDER = "forward"
 """The folder of a spool with the journal, and the runs that have rejects."""

@@ -21,8 +21,9 @@ from typing import Self
 import msgspec
 from msgspec.structs import replace
 
-from feedferry.pipelines.convert.publish import publish
-from feedferry.pipelines.convert.source_runs import check_account, settings_of
+from feedferry.pipelines.convert.inputs.source_runs import settings_of
+from feedferry.pipelines.convert.publication.account_checks import check_account
+from feedferry.pipelines.convert.publication.publish import publish
 from feedferry.pipelines.folders.locks import WORK
 from feedferry.pipelines.folders.manifest import REPORT, read_manifest, receipts_folder
 from feedferry.pipelines.options.convert_options import ConvertOptions
@@ -58,8 +59,9 @@ from feedferry.schemas.receipt import ChunkState
 from feedferry.schemas.reject import UNKNOWN_ENCODING, UNKNOWN_FORMAT, UNREADABLE
 from feedferry.schemas.span import Span
 from feedferry.schemas.units import counted
+from feedferry.transforms.conversion.full_feeds import DELETIONS
 from feedferry.transforms.conversion_settings import Settings
-from feedferry.transforms.convert import DELETIONS, convert_on
+from feedferry.transforms.convert import convert_on
 from feedferry.transforms.file_spans import begin
 from feedferry.transforms.formats import GSA_FEED, Format, by_name
 from feedferry.transforms.net.retry import RetryPolicy

@@ -29,7 +29,7 @@ from feedferry.pipelines.serve.rehearsal.index import (
 from feedferry.schemas.delivery import JOURNAL, Delivery
 from feedferry.schemas.errors import ConfigError
 from feedferry.transforms.sources.spool import is_whole, name_of, queue_of, read_deliveries
-from feedferry.transforms.storage.lock import Lock
+from feedferry.transforms.storage.files.lock import Lock
 
 _MAX_LISTED = 20
 _APPLIED = (DeliveryStatus.COMPLETED, DeliveryStatus.WITH_ERRORS)

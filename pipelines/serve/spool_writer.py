@@ -27,8 +27,8 @@ import msgspec
 from feedferry.schemas.delivery import Delivery
 from feedferry.schemas.errors import FatalError
 from feedferry.transforms.sources.spool import open_deliveries
-from feedferry.transforms.storage.journal import DISK, Disk
-from feedferry.transforms.storage.lock import Lock
+from feedferry.transforms.storage.files.journal import DISK, Disk
+from feedferry.transforms.storage.files.lock import Lock
 
 FEEDS_PER_FOLDER = 1000
 CHECK_BYTES = 16 << 20

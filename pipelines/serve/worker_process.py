@@ -7,7 +7,6 @@ exceeds its time limit, or meets a defect of feedferry, is set aside.
 
 import os
 import pickle
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -22,14 +21,22 @@ import msgspec
 
 from feedferry.pipelines.observer.logs import LogSettings, configure_logging, log_settings
 from feedferry.schemas.errors import FatalError, FeedferryError
+from feedferry.transforms.processes import (
+    end_at_eof,
+    end_group,
+    exit_reason,
+    leave_signals_to_parent,
+    start_child,
+)
 
 Result = TypeVar("Result")
 
-_COMMAND = "from feedferry.pipelines.serve.worker_process import main; main()"
-
+_MODULE = "feedferry.pipelines.serve.worker_process"
 
 DEFAULT_LIMIT_SECONDS = 300.0
 _BYTES_PER_SECOND = 1_000_000
+_EXIT_SECONDS = 10.0
+"""Time to end for a process that has closed its channel."""
 
 
 class SetAsideError(Exception):
@@ -103,13 +110,11 @@ class WorkerProcess:
         self._stopping.set()
         with self._lock:
             if self._process is not None:
-                self._process.kill()
+                end_group(self._process)
 
     def close(self) -> None:
         """Kill the process and wait for it."""
         with self._lock:
-            if self._process is not None:
-                self._process.kill()
             self._reap()
 
     def _start(self) -> Connection:
@@ -118,37 +123,35 @@ class WorkerProcess:
         log = msgspec.json.encode(log_settings()).decode()
         self._channel, theirs = Pipe()
         with theirs:
-            # Its standard input closes when this process ends, however that happens. `-P` keeps
-            # modules of the working folder out.
-            self._process = subprocess.Popen(
-                (sys.executable, "-P", "-c", _COMMAND, str(theirs.fileno()), log),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            self._process = start_child(
+                _MODULE,
+                str(theirs.fileno()),
+                log,
+                environment=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                 pass_fds=(theirs.fileno(),),
             )
         return self._channel
 
     def _ended(self) -> Exception:
         with self._lock:
-            exit_code = self._reap()
+            exit_code = self._reap(_EXIT_SECONDS)
         if self._stopping.is_set():
             return WorkStoppedError()
-        if exit_code < 0:
-            return WorkerEndedError(f"its process was ended by {signal.Signals(-exit_code).name}")
-        return WorkerEndedError(f"its process ended with exit code {exit_code}")
+        how = "was ended by" if exit_code < 0 else "ended with"
+        return WorkerEndedError(f"its process {how} {exit_reason(exit_code)}")
 
-    def _reap(self) -> int:
-        """Wait for a process that has ended, or is about to; return its exit code."""
+    def _reap(self, seconds: float = 0.0) -> int:
+        """Kill the process if it has not ended after some seconds; return its exit code."""
         process, channel = self._process, self._channel
         self._process = self._channel = None
         if channel is not None:
             channel.close()
         if process is None:
             return 0
+        exit_code = end_group(process, grace_seconds=seconds)
         if process.stdin is not None:
             process.stdin.close()
-        return process.wait()
+        return exit_code
 
 
 def main() -> None:
@@ -156,9 +159,8 @@ def main() -> None:
 
     The second argument has the settings of the log.
     """
-    for number in (signal.SIGINT, signal.SIGTERM):  # these are for the parent process to handle
-        signal.signal(number, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    leave_signals_to_parent()
+    end_at_eof()
     configure_logging(msgspec.json.decode(sys.argv[2], type=LogSettings))
     with Connection(int(sys.argv[1])) as channel:
         while True:
@@ -183,6 +185,5 @@ def _sendable(exc: Exception) -> Exception:
     return exc
 
 
-def _end_with_parent() -> None:
-    os.read(0, 1)
-    os._exit(1)
+if __name__ == "__main__":
+    main()

@@ -22,7 +22,7 @@ EXAMINE = """
 import time
 begun = time.perf_counter()
 from pathlib import Path
-from feedferry.pipelines.convert.inputs import list_spans
+from feedferry.pipelines.convert.inputs.input_files import list_spans
 from feedferry.pipelines.options.convert_options import ConvertOptions
 inputs = ("s3://documents/feeds/*.xml",)
 options = ConvertOptions(inputs=inputs, output="out", to_format="jsonl")

@@ -23,7 +23,7 @@ from feedferry.schemas.receipt import ChunkState, Receipt
 from feedferry.schemas.span import Span
 from feedferry.transforms.sinks.push.push_plan import plan_chunks
 from feedferry.transforms.sinks.push.receipts import Receipts
-from feedferry.transforms.storage.attempts import Attempt
+from feedferry.transforms.storage.run_folders.attempts import Attempt
 from feedferry.transforms.storage.storage import LocalStorage
 
 _SPANS = 20_000
@@ -52,8 +52,8 @@ def _merge(folder: Path, share: float) -> None:
     """The accounts of 100,000 spans, as workers send them."""
     import apache_beam as beam
 
-    from feedferry.pipelines.convert.beam_job import run_to_file
-    from feedferry.pipelines.convert.runners import LocalRunner
+    from feedferry.pipelines.convert.workers.beam_job import run_to_file
+    from feedferry.pipelines.convert.workers.runners import LocalRunner
     from feedferry.pipelines.options.convert_options import ConvertOptions
     from feedferry.transforms.stages import Merge
 
@@ -67,7 +67,7 @@ def _merge(folder: Path, share: float) -> None:
 
 def _collect(folder: Path, share: float) -> None:
     """The million chunks of 20,000 spans, from the accounts that these have stored."""
-    from feedferry.pipelines.convert.span_accounts import collect
+    from feedferry.pipelines.convert.publication.span_accounts import collect
     from feedferry.transforms.conversion_settings import Settings
     from feedferry.transforms.formats import ReadOptions, WriteOptions
     from feedferry.transforms.rules.adapt import Target
@@ -88,7 +88,7 @@ def _collect(folder: Path, share: float) -> None:
 
 def _progress(folder: Path, share: float) -> None:
     """The progress of 100,000 finished spans, ten times."""
-    from feedferry.pipelines.convert.progress import ConvertProgress
+    from feedferry.pipelines.convert.workers.progress import ConvertProgress
     from feedferry.transforms.span_progress import SpanProgress, progress_log
 
     log = progress_log(str(folder))

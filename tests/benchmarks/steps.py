@@ -23,7 +23,7 @@ from statistics import median
 
 import msgspec
 
-from feedferry.pipelines.convert.step_inputs import SpanInputs
+from feedferry.pipelines.convert.inputs.step_inputs import SpanInputs
 from feedferry.schemas.account import Account
 from feedferry.schemas.errors import FeedferryError
 from feedferry.schemas.record import Record

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 
 from cluster.flink import JOB_SERVICE, FlinkCluster, environment, flink_cluster, kill, wait_until
-from feedferry.transforms.storage.find_storage import storage_of
+from feedferry.transforms.storage.run_folders.find_storage import storage_of
 from support import remotes
 from support.archives import BROKEN, documents, gsa_feed, put
 from support.plans import plans

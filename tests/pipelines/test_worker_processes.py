@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from feedferry.pipelines.convert.worker import WorkerRequest
+from feedferry.pipelines.convert.workers.worker import WorkerRequest
 from feedferry.pipelines.observer.logs import LogSettings
 from support.archives import documents, gsa_feed, put
 from support.processes import PATIENCE_SECONDS, Marked, marked
@@ -41,7 +41,7 @@ with raised():
 
 IDLE_WORKERS = """\
 import signal
-from feedferry.pipelines.convert.worker import WorkerForker
+from feedferry.pipelines.convert.workers.worker import WorkerForker
 class IdleWorkers(WorkerForker):
     def _work(self, request):
         signal.pause()

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from feedferry.transforms.storage.journal import Disk
+from feedferry.transforms.storage.files.journal import Disk
 
 
 class RecordingDisk(Disk):

@@ -13,7 +13,7 @@ from feedferry.pipelines.serve.rehearsal.index import Index
 from feedferry.pipelines.serve.rehearsal.scenario import IN_ORDER, Behaviour
 from feedferry.pipelines.serve.settings import ServeSettings
 from feedferry.pipelines.serve.spool_writer import SpoolWriter
-from feedferry.transforms.storage.journal import DISK, Disk
+from feedferry.transforms.storage.files.journal import DISK, Disk
 
 URLENCODED = ("content-type", "application/x-www-form-urlencoded")
 FEED = "datasource=s&feedtype=full&data=%3Cgsafeed%2F%3E"

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from feedferry.transforms.storage import objects
+from feedferry.transforms.storage.objects import object_storage as objects
 
 Fault = Callable[["Request"], str]
 """Returns what to do with a request: "pass", "slow" (503), "lose" the answer, or "cut" it.

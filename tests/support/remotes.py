@@ -24,7 +24,7 @@ from moto.server import ThreadedMotoServer
 from feedferry.transforms.sources.remote import open_remote
 from feedferry.transforms.sources.remote.sftp import PASSWORD as PASSWORD_VARIABLE
 from feedferry.transforms.sources.remote.sftp import StrictSftp
-from feedferry.transforms.storage import objects
+from feedferry.transforms.storage.objects import object_storage as objects
 
 USER = "feeder"
 PASSWORD = "s3same/0pen@up"

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from feedferry.pipelines.convert.step_inputs import SpanInputs
+from feedferry.pipelines.convert.inputs.step_inputs import SpanInputs
 from feedferry.schemas.account import Account, merge
 from feedferry.schemas.errors import FeedferryError
 from feedferry.schemas.notice import REFUSED

@@ -12,7 +12,7 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from msgspec.structs import replace
 
-from feedferry.pipelines.convert.runners import LocalRunner
+from feedferry.pipelines.convert.workers.runners import LocalRunner
 from feedferry.schemas.account import Account, Chunk, LossCount, merge
 from feedferry.schemas.acl import Access, Acl, Principal, Scope
 from feedferry.schemas.feed import Hole

@@ -23,8 +23,8 @@ from feedferry.transforms.compare.differences import (
 from feedferry.transforms.compare.events import Event, is_deletion, state_of
 from feedferry.transforms.compare.history import Document, FeedHistory
 from feedferry.transforms.formats import ReadResult
-from feedferry.transforms.storage.scratch import scratch_database
-from feedferry.transforms.storage.spill import Spill
+from feedferry.transforms.storage.files.scratch import scratch_database
+from feedferry.transforms.storage.files.spill import Spill
 
 _SCHEMA = """
 CREATE TABLE differences

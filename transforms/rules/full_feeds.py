@@ -17,7 +17,7 @@ from feedferry.schemas.span import Span
 from feedferry.transforms.chunk import write_chunk
 from feedferry.transforms.conversion_settings import UP_TO_DATE, Settings, make_encoder
 from feedferry.transforms.formats import by_name, format_of
-from feedferry.transforms.storage.find_storage import storage_of
+from feedferry.transforms.storage.run_folders.find_storage import storage_of
 
 _FeedKey = tuple[str | None, str | None, bool, bool]
 

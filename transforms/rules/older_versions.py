@@ -27,7 +27,7 @@ from feedferry.transforms.formats.holding.acl_metadata import is_acl_name
 from feedferry.transforms.formats.text.byte_scans import find
 from feedferry.transforms.formats.text.xml_text import escape_attribute, escape_text
 from feedferry.transforms.storage.atomic import AtomicFile, paths_of, read_lines
-from feedferry.transforms.storage.find_storage import storage_of
+from feedferry.transforms.storage.run_folders.find_storage import storage_of
 from feedferry.transforms.storage.storage import Storage
 
 OLDER_VERSION = "older-version"

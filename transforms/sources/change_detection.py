@@ -39,7 +39,7 @@ from feedferry.transforms.sources.listing import (
     entries_of,
     is_folder,
 )
-from feedferry.transforms.storage.scratch import scratch_database
+from feedferry.transforms.storage.files.scratch import scratch_database
 from feedferry.transforms.storage.state import SourceState
 
 VANISHED = "vanished"

@@ -44,7 +44,7 @@ from feedferry.transforms.formats import (
 )
 from feedferry.transforms.formats.base import ReadOptions
 from feedferry.transforms.sources.remote import error_text, open_remote, version_of
-from feedferry.transforms.storage.block_stream import BlockStream
+from feedferry.transforms.storage.files.block_stream import BlockStream
 
 if sys.version_info >= (3, 14):
     from compression.zstd import ZstdError

@@ -30,7 +30,7 @@ from feedferry.transforms.formats.fast_path.elements.singly import singly
 from feedferry.transforms.formats.holding.acl_metadata import join_parent
 from feedferry.transforms.steps.step import AppliedSteps
 from feedferry.transforms.storage.atomic import RejectFile
-from feedferry.transforms.storage.scratch import read_scratch, whole_scratch
+from feedferry.transforms.storage.files.scratch import read_scratch, whole_scratch
 from feedferry.transforms.storage.storage import LocalStorage
 
 _SCHEMA = """

@@ -15,7 +15,7 @@ from feedferry.schemas.errors import RecordError
 from feedferry.schemas.record import Action, Arrival, Record
 from feedferry.transforms.config.yaml_structs import Text, parse_text
 from feedferry.transforms.steps.step import TransformStep
-from feedferry.transforms.storage.scratch import read_scratch, whole_scratch
+from feedferry.transforms.storage.files.scratch import read_scratch, whole_scratch
 
 _DIGEST_BYTES = 16
 _BLANKS = " \t\r\n"

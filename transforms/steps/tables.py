@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from feedferry.schemas.errors import ConfigError
-from feedferry.transforms.storage.scratch import scratch_database
+from feedferry.transforms.storage.files.scratch import scratch_database
 
 _CACHED = 65_536
 _TABLES = 8

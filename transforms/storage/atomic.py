@@ -17,7 +17,7 @@ from feedferry.schemas.account import SpanFile
 from feedferry.schemas.avro import UNREADABLE, schema
 from feedferry.schemas.errors import FatalError
 from feedferry.schemas.reject import Reject
-from feedferry.transforms.storage.block_stream import BlockStream
+from feedferry.transforms.storage.files.block_stream import BlockStream
 from feedferry.transforms.storage.storage import (
     PARTIAL,
     LocalStorage,

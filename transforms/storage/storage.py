@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from feedferry.schemas.account import SpanFile
 from feedferry.schemas.errors import FatalError
-from feedferry.transforms.storage.lock import Lock
+from feedferry.transforms.storage.files.lock import Lock
 
 PARTIAL = ".partial"
 """Suffix of an incomplete file."""

@@ -14,8 +14,8 @@ from feedferry.schemas.acl import Acl, Inheritance, identity
 from feedferry.schemas.membership import Membership
 from feedferry.schemas.record import Action, Record
 from feedferry.transforms.formats.holding.acl_metadata import parent_of
-from feedferry.transforms.storage.scratch import scratch_database
-from feedferry.transforms.storage.spill import Spill
+from feedferry.transforms.storage.files.scratch import scratch_database
+from feedferry.transforms.storage.files.spill import Spill
 from feedferry.transforms.validate.record_checks import MAX_MEMBERS
 from feedferry.transforms.validate.rules import Finding, all_rules
 

@@ -28,7 +28,7 @@ from feedferry.schemas.errors import FINDINGS_EXIT
 from feedferry.schemas.printable import printable
 from feedferry.schemas.setting import in_flags
 from feedferry.schemas.units import format_clock
-from feedferry.transforms.storage.mirrors import shown
+from feedferry.transforms.storage.run_folders.mirrors import shown
 
 
 def observer_of(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from feedferry.pipelines.convert.inputs import listed_spans
+from feedferry.pipelines.convert.inputs.input_files import listed_spans
 from feedferry.pipelines.job.draft.init_mapping import draft_for
 from feedferry.pipelines.job.file.job_keys import FEEDS, job_keys
 from feedferry.pipelines.job.file.job_text import json_schema

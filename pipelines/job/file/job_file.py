@@ -17,7 +17,7 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from feedferry.pipelines.convert.source_runs import check_source_datasource, source_options
+from feedferry.pipelines.convert.inputs.source_runs import check_source_datasource, source_options
 from feedferry.pipelines.job.file.job import (
     BY_SET,
     Job,

@@ -18,7 +18,7 @@ from feedferry.pipelines.report.run_data import RunData, read_run_data, read_run
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.run_record import RunRecord
 from feedferry.schemas.units import format_clock, parse_duration
-from feedferry.transforms.storage.mirrors import shown
+from feedferry.transforms.storage.run_folders.mirrors import shown
 from feedferry.transforms.storage.storage import is_object
 
 VERSION = 1

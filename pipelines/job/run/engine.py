@@ -25,10 +25,10 @@ from msgspec.structs import replace
 
 from feedferry.pipelines.convert.engine import Conversion, list_inputs
 from feedferry.pipelines.convert.engine import convert as convert_inputs
-from feedferry.pipelines.convert.inputs import STDIN, size_of
-from feedferry.pipelines.convert.source_runs import steps_of
-from feedferry.pipelines.convert.state_update import mark_unsure, remember
-from feedferry.pipelines.convert.work_folder import (
+from feedferry.pipelines.convert.inputs.input_files import STDIN, size_of
+from feedferry.pipelines.convert.inputs.source_runs import steps_of
+from feedferry.pipelines.convert.publication.state_update import mark_unsure, remember
+from feedferry.pipelines.convert.publication.work_folder import (
     check_output,
     check_unused,
     close_work_folder,
@@ -61,8 +61,8 @@ from feedferry.schemas.run_record import Phase, Replay, RunRecord
 from feedferry.schemas.units import format_size
 from feedferry.transforms.sinks.push.generations import next_generation
 from feedferry.transforms.storage.atomic import write_whole
-from feedferry.transforms.storage.mirrors import shown
-from feedferry.transforms.storage.run_record import read_run, write_run
+from feedferry.transforms.storage.run_folders.mirrors import shown
+from feedferry.transforms.storage.run_folders.run_record import read_run, write_run
 from feedferry.transforms.storage.storage import is_object
 
 _log = logging.getLogger(__name__)

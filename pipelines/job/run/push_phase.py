@@ -6,8 +6,8 @@ import apache_beam as beam
 import msgspec
 from msgspec.structs import replace
 
-from feedferry.pipelines.convert.beam_job import run_to_file
-from feedferry.pipelines.convert.runners import pipeline_options, runner_of
+from feedferry.pipelines.convert.workers.beam_job import run_to_file
+from feedferry.pipelines.convert.workers.runners import pipeline_options, runner_of
 from feedferry.pipelines.folders.manifest import read_manifest, receipts_folder
 from feedferry.pipelines.observer.observer import Observer, Step, followed
 from feedferry.pipelines.options.convert_options import ConvertOptions
@@ -19,7 +19,7 @@ from feedferry.transforms.sinks.push.generations import check_generation
 from feedferry.transforms.sinks.push.outcome import PushAccount
 from feedferry.transforms.sinks.push.settings import PushSettings
 from feedferry.transforms.stages import Push
-from feedferry.transforms.storage.mirrors import fetch_journals, locked, shown
+from feedferry.transforms.storage.run_folders.mirrors import fetch_journals, locked, shown
 
 
 def push_settings(target: PushSettings, options: ConvertOptions) -> PushSettings:

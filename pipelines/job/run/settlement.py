@@ -12,7 +12,7 @@ from feedferry.transforms.sinks.push.outcome import totals_of
 from feedferry.transforms.sinks.push.push_plan import plan_chunks
 from feedferry.transforms.sinks.push.receipts import Receipts
 from feedferry.transforms.sinks.push.settings import Keep, PushSettings
-from feedferry.transforms.storage.mirrors import changed_files
+from feedferry.transforms.storage.run_folders.mirrors import changed_files
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from feedferry.pipelines.check.cluster_checks import ClusterCheck, WorkerCheck, check_process
 from feedferry.pipelines.cli.main import main
 from feedferry.schemas.check import Level
-from feedferry.transforms.storage.find_storage import storage_of
+from feedferry.transforms.storage.run_folders.find_storage import storage_of
 from feedferry.transforms.storage.storage import LocalStorage
 from support import remotes
 from support.dask_cluster import DaskCluster, environment

@@ -27,7 +27,7 @@ from feedferry.pipelines.options.push_options import parse_push_to
 from feedferry.schemas.check import Check, CheckLine, Level, ok
 from feedferry.schemas.run_record import Phase, RunRecord
 from feedferry.transforms.sinks.push.wire.checks import check_appliance
-from feedferry.transforms.storage.run_record import write_run
+from feedferry.transforms.storage.run_folders.run_record import write_run
 from support.appliance_sockets import certificate, chunk
 from support.bulk_server import known, serving
 from support.databases import PASSWORD, RestartingServer, Server, postgresql

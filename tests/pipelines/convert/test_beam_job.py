@@ -7,8 +7,8 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
 
-from feedferry.pipelines.convert.beam_job import StallWatch, run_to_file
-from feedferry.pipelines.convert.runners import pipeline_options
+from feedferry.pipelines.convert.workers.beam_job import StallWatch, run_to_file
+from feedferry.pipelines.convert.workers.runners import pipeline_options
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.schemas.errors import FatalError
 from feedferry.transforms.convert import CANCELLED

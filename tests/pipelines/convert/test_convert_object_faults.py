@@ -14,7 +14,7 @@ import feedferry
 from feedferry.pipelines.cli.main import main
 from feedferry.pipelines.folders.remote_folder import RUN_LEASE
 from feedferry.schemas.errors import FatalError
-from feedferry.transforms.storage.find_storage import storage_of
+from feedferry.transforms.storage.run_folders.find_storage import storage_of
 from support import remotes
 from support.archives import BROKEN, document, gsa_feed
 from support.object_faults import Fault, FaultyProxy, Request, faulty_proxy, times
@@ -153,8 +153,8 @@ _RACER = """
 import sys, time
 from feedferry.schemas.account import Account
 from feedferry.schemas.span import Span
-from feedferry.transforms.storage.attempts import Attempt
-from feedferry.transforms.storage.objects import ObjectStorage
+from feedferry.transforms.storage.run_folders.attempts import Attempt
+from feedferry.transforms.storage.objects.object_storage import ObjectStorage
 
 storage, number = ObjectStorage.of(sys.argv[1]), int(sys.argv[2])
 print("ready", flush=True)

@@ -22,9 +22,9 @@ from feedferry.schemas.account import Account
 from feedferry.schemas.errors import BusyError, ConfigError, FatalError
 from feedferry.schemas.span import Span
 from feedferry.transforms.convert import SpanConversion
-from feedferry.transforms.storage.attempts import Attempt
-from feedferry.transforms.storage.find_storage import storage_of
-from feedferry.transforms.storage.objects import ObjectStorage
+from feedferry.transforms.storage.objects.object_storage import ObjectStorage
+from feedferry.transforms.storage.run_folders.attempts import Attempt
+from feedferry.transforms.storage.run_folders.find_storage import storage_of
 from support import remotes
 from support.archives import BROKEN, document, gsa_feed
 from support.object_faults import faulty_proxy, times
@@ -213,7 +213,7 @@ def _killed(*_: object) -> None:
 
 _WRITER = """
 import sys, time
-from feedferry.transforms.storage.find_storage import storage_of
+from feedferry.transforms.storage.run_folders.find_storage import storage_of
 file = storage_of(sys.argv[1]).open_whole("00000-00000-000.xml")
 file.write(bytes(20 << 20))
 print("begun", flush=True)

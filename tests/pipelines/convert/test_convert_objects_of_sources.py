@@ -14,7 +14,7 @@ from feedferry.pipelines.folders.remote_folder import RemoteFolder, opened_remot
 from feedferry.pipelines.job.run.run_result import RunResult
 from feedferry.schemas.errors import BusyError, ConfigError, FatalError
 from feedferry.transforms.convert import SpanConversion
-from feedferry.transforms.storage.find_storage import storage_of
+from feedferry.transforms.storage.run_folders.find_storage import storage_of
 from support import remotes
 from support.archives import document, gsa_feed, put
 from support.spools import HandSpool

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feedferry.pipelines.convert.inputs import list_spans
-from feedferry.pipelines.convert.publish import publish
-from feedferry.pipelines.convert.source_runs import check_account, settings_of
+from feedferry.pipelines.convert.inputs.input_files import list_spans
+from feedferry.pipelines.convert.inputs.source_runs import settings_of
+from feedferry.pipelines.convert.publication.account_checks import check_account
+from feedferry.pipelines.convert.publication.publish import publish
 from feedferry.pipelines.options.convert_checks import parse
 from feedferry.schemas.account import merge
 from feedferry.schemas.errors import FeedferryError

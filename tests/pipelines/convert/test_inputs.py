@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from feedferry.pipelines.convert.inputs import group_spans, list_spans
+from feedferry.pipelines.convert.inputs.input_files import group_spans, list_spans
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.span import FileSignature, Span, UnreadableFile

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from feedferry.pipelines.convert.inputs import REQUESTS, list_spans
+from feedferry.pipelines.convert.inputs.input_files import REQUESTS, list_spans
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.schemas.errors import FeedferryError, SourceError
 from feedferry.schemas.span import FileSignature, Span

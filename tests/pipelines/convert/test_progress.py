@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from feedferry.pipelines.convert.progress import ConvertProgress
+from feedferry.pipelines.convert.workers.progress import ConvertProgress
 from feedferry.pipelines.observer.progress import Snapshot
 from feedferry.schemas.account import Account
 from feedferry.schemas.span import FileSignature, KeyRange, Span

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from feedferry.pipelines.convert.publish import publish
+from feedferry.pipelines.convert.publication.publish import publish
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.schemas.account import Account, Chunk, SpanFile
 from feedferry.schemas.errors import FatalError

@@ -7,15 +7,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from feedferry.pipelines.convert.inputs import list_spans
-from feedferry.pipelines.convert.source_runs import (
+from feedferry.pipelines.convert.inputs.input_files import list_spans
+from feedferry.pipelines.convert.inputs.source_runs import (
     load_sources,
     settings_of,
     source_runs,
     split_sources,
 )
-from feedferry.pipelines.convert.state_update import remember, store_generation, store_update
-from feedferry.pipelines.convert.work_folder import seal
+from feedferry.pipelines.convert.publication.state_update import (
+    remember,
+    store_generation,
+    store_update,
+)
+from feedferry.pipelines.convert.publication.work_folder import seal
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.schemas.account import merge
 from feedferry.schemas.choices import SpoolHistory

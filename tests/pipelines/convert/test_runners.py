@@ -9,7 +9,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.worker import statesampler
 from apache_beam.testing.util import assert_that, equal_to
 
-from feedferry.pipelines.convert.runners import LocalRunner
+from feedferry.pipelines.convert.workers.runners import LocalRunner
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from feedferry.pipelines.convert.source_runs import check_groups, settings_of
+from feedferry.pipelines.convert.inputs.source_runs import settings_of
+from feedferry.pipelines.convert.publication.account_checks import check_groups
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.schemas.account import Chunk
 from feedferry.schemas.errors import StoppedError

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from feedferry.pipelines.convert.publish import check_files
-from feedferry.pipelines.convert.span_accounts import collect
+from feedferry.pipelines.convert.publication.publish import check_files
+from feedferry.pipelines.convert.publication.span_accounts import collect
 from feedferry.schemas.account import Account, Chunk, SpanFile, merge
 from feedferry.schemas.errors import FatalError
 from feedferry.schemas.span import Span
 from feedferry.transforms.conversion_settings import Settings
 from feedferry.transforms.formats import ReadOptions, WriteOptions
 from feedferry.transforms.rules.adapt import Target
-from feedferry.transforms.storage.attempts import Attempt
+from feedferry.transforms.storage.run_folders.attempts import Attempt
 from feedferry.transforms.storage.storage import LocalStorage
 
 CHUNK = Chunk(path="", bytes=4, sha256="", records={}, first_url="", last_url="", source="", span=0)

@@ -5,13 +5,13 @@ import sys
 
 import pytest
 
-from feedferry.pipelines.convert import fork_server
+from feedferry.pipelines.convert.workers import fork_server
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from support.runs import ROOT
 
 PROGRAM = """
 import os
-from feedferry.pipelines.convert.worker import load_numpy
+from feedferry.pipelines.convert.workers.worker import load_numpy
 load_numpy()
 print(len(os.listdir("/proc/self/task")), os.environ.get("OPENBLAS_NUM_THREADS"))
 """

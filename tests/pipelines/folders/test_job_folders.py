@@ -15,7 +15,7 @@ from feedferry.pipelines.folders.job_folders import (
 )
 from feedferry.schemas.errors import ConfigError, FatalError
 from feedferry.schemas.run_record import Phase, Replay, RunRecord
-from feedferry.transforms.storage.run_record import read_run, write_run
+from feedferry.transforms.storage.run_folders.run_record import read_run, write_run
 
 NIGHT = datetime(2026, 11, 22, 2, tzinfo=UTC)
 FIRST, SECOND = "20261121T020000Z-00ab", "20261122T020000Z-00aa"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from feedferry.pipelines.cli.main import main
-from feedferry.transforms.storage.lock import Lock
+from feedferry.transforms.storage.files.lock import Lock
 from support.archives import documents, gsa_feed, put
 from support.runs import AVRO_RUN, convert, left
 

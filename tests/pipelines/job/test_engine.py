@@ -17,7 +17,7 @@ from feedferry.pipelines.observer.signals import DeadlinePassed
 from feedferry.pipelines.options.job_options import RunOptions
 from feedferry.schemas.errors import BalanceError
 from feedferry.schemas.run_record import Phase, RunRecord
-from feedferry.transforms.storage.run_record import write_run
+from feedferry.transforms.storage.run_folders.run_record import write_run
 from support.archives import BROKEN, documents, gsa_feed, put
 from support.jobs import HOST, TreeJob
 from support.served import BOUND_SECONDS, Served, serving, wait_until

@@ -13,8 +13,8 @@ from feedferry.pipelines.job.file.job import Retention
 from feedferry.pipelines.job.history.retention import runs_to_remove
 from feedferry.schemas.errors import StoppedError
 from feedferry.schemas.run_record import Phase, Replay, RunRecord
-from feedferry.transforms.storage.lock import Lock
-from feedferry.transforms.storage.run_record import write_run
+from feedferry.transforms.storage.files.lock import Lock
+from feedferry.transforms.storage.run_folders.run_record import write_run
 from support.archives import BROKEN, document, gsa_feed
 
 NIGHT = datetime(2026, 11, 20, 2, tzinfo=UTC)

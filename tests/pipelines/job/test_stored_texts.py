@@ -10,7 +10,7 @@ import pytest
 from feedferry.pipelines.cli.main import main
 from feedferry.pipelines.report.run_data import numbered_rejects
 from feedferry.schemas.run_record import RunRecord
-from feedferry.transforms.storage.run_record import read_run, write_run
+from feedferry.transforms.storage.run_folders.run_record import read_run, write_run
 from support.jobs import TreeJob
 
 MARKERS = ("⟦".encode(), "⟧".encode(), rb"\u27e6", rb"\u27e7")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import feedferry
-from feedferry.transforms.storage.find_storage import storage_of
+from feedferry.transforms.storage.run_folders.find_storage import storage_of
 from support import remotes
 from support.archives import documents, gsa_feed
 from support.dask_cluster import FEEDFERRY, WAIT_SECONDS, DaskCluster, environment

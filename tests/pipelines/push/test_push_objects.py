@@ -10,7 +10,7 @@ import pytest
 import feedferry
 from feedferry.schemas.errors import BusyError, SourceError
 from feedferry.transforms.sinks.push.receipts import Receipts
-from feedferry.transforms.storage.find_storage import lease_on, storage_of
+from feedferry.transforms.storage.run_folders.find_storage import lease_on, storage_of
 from support import remotes
 from support.archives import BROKEN, document, gsa_feed
 from support.served import Served, run, serving

@@ -14,7 +14,7 @@ from feedferry.schemas.account import Account, RejectSample
 from feedferry.schemas.printable import printable
 from feedferry.schemas.run_record import RUN_RECORD, Phase, RunRecord
 from feedferry.schemas.timeline import TIMELINE
-from feedferry.transforms.storage.attempts import SPAN_REJECTS
+from feedferry.transforms.storage.run_folders.attempts import SPAN_REJECTS
 from support.run_folders import APPLIANCE, BEGIN, account, run_record, write_rejects, write_run
 
 VOID = {"meta", "link", "br", "input"}

@@ -16,8 +16,8 @@ from feedferry.pipelines.serve import spool_writer as spools
 from feedferry.pipelines.serve.spool_writer import DiskFullError, SpoolWriter
 from feedferry.schemas.delivery import JOURNAL, Delivery
 from feedferry.schemas.errors import BusyError, FatalError
-from feedferry.transforms.storage import journal as durable
-from feedferry.transforms.storage.journal import Disk
+from feedferry.transforms.storage.files import journal as durable
+from feedferry.transforms.storage.files.journal import Disk
 from support.disks import RecordingDisk
 from support.endpoints import DATA, FEED, GROUPS, StoredEndpoints, body_of, post
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from feedferry.pipelines.convert.step_inputs import SpanInputs
+from feedferry.pipelines.convert.inputs.step_inputs import SpanInputs
 from feedferry.schemas.account import Account, check_balance, merge
 from feedferry.schemas.acl import Access, Scope
 from feedferry.schemas.errors import StoppedError

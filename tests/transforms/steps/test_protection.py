@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from feedferry.pipelines.convert.step_inputs import SpanInputs
-from feedferry.pipelines.convert.step_lists import list_results
+from feedferry.pipelines.convert.inputs.step_inputs import SpanInputs
+from feedferry.pipelines.convert.publication.step_lists import list_results
 from feedferry.schemas.account import Account, check_balance
 from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from feedferry.schemas.record import Action, Arrival, Content, Meta, Provenance, Record

@@ -9,7 +9,7 @@ from feedferry.schemas.account import Account
 from feedferry.schemas.errors import FatalError
 from feedferry.schemas.span import Span
 from feedferry.transforms.storage.atomic import AtomicFile
-from feedferry.transforms.storage.attempts import Attempt
+from feedferry.transforms.storage.run_folders.attempts import Attempt
 from feedferry.transforms.storage.storage import LocalStorage
 
 SPAN = Span(source="a.xml")

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from feedferry.schemas.errors import FatalError
-from feedferry.transforms.storage.journal import DISK, Disk, Journal, write_at
+from feedferry.transforms.storage.files.journal import DISK, Disk, Journal, write_at
 
 
 class SyncRecordingDisk(Disk):

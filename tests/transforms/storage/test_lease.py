@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from feedferry.schemas.errors import BusyError
-from feedferry.transforms.storage import lease
-from feedferry.transforms.storage.lease import Lease
-from feedferry.transforms.storage.objects import ObjectStorage, Version
+from feedferry.transforms.storage.objects import lease
+from feedferry.transforms.storage.objects.lease import Lease
+from feedferry.transforms.storage.objects.object_storage import ObjectStorage, Version
 from support import remotes
 
 NAME = "lease.json"

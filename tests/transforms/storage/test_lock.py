@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from feedferry.schemas.errors import BusyError
-from feedferry.transforms.storage.lock import Lock
+from feedferry.transforms.storage.files.lock import Lock
 from support.runs import ROOT
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from feedferry.transforms.storage.lock import Lock
+from feedferry.transforms.storage.files.lock import Lock
 with Lock(Path(sys.argv[1]), where="here", by="run"):
     print("locked", flush=True)
     time.sleep(600)

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from feedferry.schemas.account import SpanFile
-from feedferry.transforms.storage.attempts import digest_of
-from feedferry.transforms.storage.find_storage import storage_of
-from feedferry.transforms.storage.mirrors import changed_files, mirroring
+from feedferry.transforms.storage.run_folders.attempts import digest_of
+from feedferry.transforms.storage.run_folders.find_storage import storage_of
+from feedferry.transforms.storage.run_folders.mirrors import changed_files, mirroring
 from support import remotes
 from support.object_faults import Request, faulty_proxy
 

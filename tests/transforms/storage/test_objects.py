@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from feedferry.schemas.errors import ConfigError, FatalError
-from feedferry.transforms.storage.find_storage import storage_of
-from feedferry.transforms.storage.objects import ObjectStorage
+from feedferry.transforms.storage.objects.object_storage import ObjectStorage
+from feedferry.transforms.storage.run_folders.find_storage import storage_of
 from feedferry.transforms.storage.storage import LocalStorage, Storage
 from support import remotes
 from support.seaweed import seaweed

@@ -29,9 +29,9 @@ from feedferry.schemas.run_record import RUN_RECORD, RunRecord
 from feedferry.transforms.sinks.push.model import ERASING_FEEDTYPES
 from feedferry.transforms.sinks.push.settings import PushSettings
 from feedferry.transforms.storage.atomic import writing
-from feedferry.transforms.storage.journal import DISK, Disk, Journal
-from feedferry.transforms.storage.lock import Lock, waiting_lock
-from feedferry.transforms.storage.run_record import read_run
+from feedferry.transforms.storage.files.journal import DISK, Disk, Journal
+from feedferry.transforms.storage.files.lock import Lock, waiting_lock
+from feedferry.transforms.storage.run_folders.run_record import read_run
 
 GENERATIONS = "generations.jsonl"
 PUSHED = "pushed"

@@ -12,7 +12,7 @@ from feedferry.schemas.account import Chunk
 from feedferry.schemas.errors import SourceError
 from feedferry.schemas.feed import CLEANUP, FULL, REPLACE
 from feedferry.schemas.receipt import Refusal
-from feedferry.transforms.storage.mirrors import open_file
+from feedferry.transforms.storage.run_folders.mirrors import open_file
 
 REQUEST_BYTES_LIMIT = 1_000_000_000
 """An appliance refuses a request with a body of this many bytes or more."""

@@ -69,7 +69,7 @@ from feedferry.transforms.sinks.push.settings import OnRefusal, PushSettings
 from feedferry.transforms.sinks.push.throttle.gate import BacklogThrottle, SendGate, StopSignal
 from feedferry.transforms.sinks.push.wire.client import ApplianceClient
 from feedferry.transforms.sinks.push.wire.responses import judge_response, retry_after_seconds
-from feedferry.transforms.storage.journal import DISK, Disk
+from feedferry.transforms.storage.files.journal import DISK, Disk
 
 MAX_LOGGED_LETTERS = 200
 

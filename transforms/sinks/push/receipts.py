@@ -23,9 +23,9 @@ from feedferry.transforms.sinks.push.outcome import ChunkOutcome, outcome_of
 from feedferry.transforms.sinks.push.push_plan import PlannedChunks
 from feedferry.transforms.sinks.push.settings import PushSettings
 from feedferry.transforms.storage.atomic import writing
-from feedferry.transforms.storage.journal import DISK, Disk, Journal
-from feedferry.transforms.storage.line_file import LineFile
-from feedferry.transforms.storage.mirrors import locked
+from feedferry.transforms.storage.files.journal import DISK, Disk, Journal
+from feedferry.transforms.storage.files.line_file import LineFile
+from feedferry.transforms.storage.run_folders.mirrors import locked
 
 VERSION = 1
 

@@ -24,7 +24,7 @@ from feedferry.transforms.sinks.push.wire.client import ApplianceClient
 from feedferry.transforms.sinks.push.wire.protocol import Appliance
 from feedferry.transforms.sinks.push.wire.responses import judge_response, retry_after_seconds
 from feedferry.transforms.storage.atomic import writing
-from feedferry.transforms.storage.journal import DISK, Disk, Journal
+from feedferry.transforms.storage.files.journal import DISK, Disk, Journal
 
 
 class PushInterrupted(Exception):  # noqa: N818 - no error: the operator asked for it

@@ -20,7 +20,7 @@ from feedferry.transforms.formats.base import ReadResult
 from feedferry.transforms.sources.base import Source, SourceRun, SpanRequest, SpanSize
 from feedferry.transforms.sources.database.mapping.row_mapping import DATABASE, RowMapping
 from feedferry.transforms.sources.state_changes import read_changes
-from feedferry.transforms.storage.mirrors import shown
+from feedferry.transforms.storage.run_folders.mirrors import shown
 from feedferry.transforms.storage.state import StateHead, open_state, update_state
 
 

@@ -10,7 +10,6 @@ import io
 import os
 import select
 import selectors
-import signal
 import subprocess
 import time
 from contextlib import suppress
@@ -21,6 +20,7 @@ from typing import IO, NamedTuple
 from feedferry.schemas.errors import ProgramError, SourceError
 from feedferry.transforms.config.secrets import resolve
 from feedferry.transforms.net.redaction import Mask
+from feedferry.transforms.processes import end_group, exit_reason
 from feedferry.transforms.sources.programs.config import Programs
 
 TAIL_CHARS = 4 << 10
@@ -73,7 +73,10 @@ def run(
         reason = exc.reason + _stderr_text(pump.stderr, max_stderr, mask)
         raise ProgramError(exc.code, reason, pump.stdout()) from exc
     finally:
-        _end(process)
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+        end_group(process, grace_seconds=GRACE_SECONDS)
     return Output(pump.stdout(), _stderr_text(pump.stderr, max_stderr, mask))
 
 
@@ -229,24 +232,6 @@ def _start(
         raise SourceError(f"{name}: {exc.strerror}; expected {where}") from exc
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Close the pipes; send SIGTERM to a running group, and SIGKILL after the grace time."""
-    for stream in (process.stdin, process.stdout, process.stderr):
-        if stream is not None:
-            stream.close()
-    if process.poll() is None:
-        _signal(process, signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE_SECONDS)
-    _signal(process, signal.SIGKILL)
-    process.wait()
-
-
-def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
-
-
 def _check_not_cancelled(cancelled: Event) -> None:
     if cancelled.is_set():
         raise ProgramError("program-cut", "cancelled; expected its result to be discarded")
@@ -256,8 +241,5 @@ def _check_exit(returncode: int) -> None:
     if returncode > 0:
         raise ProgramError("program-exit", f"exit code {returncode}; expected 0")
     if returncode < 0:
-        try:
-            name = signal.Signals(-returncode).name
-        except ValueError:
-            name = f"signal {-returncode}"
-        raise ProgramError("program-signal", f"killed by {name}; expected it to exit by itself")
+        reason = f"killed by {exit_reason(returncode)}; expected it to exit by itself"
+        raise ProgramError("program-signal", reason)

@@ -19,7 +19,7 @@ from feedferry.transforms.sources.remote.file_systems import (
     translate_errors,
 )
 from feedferry.transforms.sources.remote.uris import SFTP, known_scheme, locate_object, scheme_of
-from feedferry.transforms.storage.block_stream import RemoteStream
+from feedferry.transforms.storage.files.block_stream import RemoteStream
 from feedferry.transforms.storage.storage import is_object
 
 BUFFER_BYTES = 1 << 20
@@ -34,7 +34,7 @@ def open_remote(path: str, offset: int = 0) -> IO[bytes]:
     SourceError if there is no connection to its server.
     """
     if is_object(path):
-        from feedferry.transforms.storage.objects import ObjectStream
+        from feedferry.transforms.storage.objects.object_storage import ObjectStream
 
         stream: RemoteStream = ObjectStream(*locate_object(path), offset, uri=path)
     else:

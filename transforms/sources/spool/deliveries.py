@@ -12,7 +12,7 @@ import msgspec
 from feedferry.schemas.delivery import JOURNAL, Delivery
 from feedferry.schemas.feed import CLEANUP, FULL, REPLACE, is_web
 from feedferry.transforms.formats import by_name
-from feedferry.transforms.storage.journal import DISK, Disk, Journal
+from feedferry.transforms.storage.files.journal import DISK, Disk, Journal
 
 _decoder = msgspec.json.Decoder(Delivery)
 

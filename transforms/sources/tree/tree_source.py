@@ -55,7 +55,7 @@ from feedferry.transforms.sources.tree.acl.acl_table import load_acl_table
 from feedferry.transforms.sources.tree.rules.patterns import judge
 from feedferry.transforms.sources.tree.rules.tree import Tree, TreeAcl
 from feedferry.transforms.sources.tree.rules.urls import check_urls
-from feedferry.transforms.storage.mirrors import shown
+from feedferry.transforms.storage.run_folders.mirrors import shown
 from feedferry.transforms.storage.state import StateHead, open_state, update_state
 
 FILES = "files"

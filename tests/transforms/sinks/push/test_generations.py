@@ -20,7 +20,7 @@ from feedferry.transforms.sinks.push.outcome import PushAccount, PushProgress
 from feedferry.transforms.sinks.push.pusher import Pusher
 from feedferry.transforms.sinks.push.settings import PushSettings
 from feedferry.transforms.sinks.push.throttle.gate import StopSignal
-from feedferry.transforms.storage.run_record import write_run
+from feedferry.transforms.storage.run_folders.run_record import write_run
 from support.fake_appliance import GSA, SUCCESS, FakeClient, chunk_of
 
 NIGHT = datetime(2026, 11, 22, 2, tzinfo=UTC)

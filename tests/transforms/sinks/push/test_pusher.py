@@ -28,7 +28,7 @@ from feedferry.transforms.sinks.push.settings import OnRefusal, PushSettings
 from feedferry.transforms.sinks.push.throttle.gate import BacklogLimits, StopSignal
 from feedferry.transforms.sinks.push.wire.feedergate import FEEDERGATE
 from feedferry.transforms.sinks.push.wire.protocol import RunSession
-from feedferry.transforms.storage.journal import DISK, Disk
+from feedferry.transforms.storage.files.journal import DISK, Disk
 from support.disks import RecordingDisk
 from support.fake_appliance import (
     GSA,

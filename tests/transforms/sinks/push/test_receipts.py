@@ -18,7 +18,7 @@ from feedferry.transforms.sinks.push.outcome import outcome_of
 from feedferry.transforms.sinks.push.push_plan import PlannedChunks
 from feedferry.transforms.sinks.push.receipts import ReceiptIndex, Receipts
 from feedferry.transforms.sinks.push.settings import PushSettings
-from feedferry.transforms.storage.journal import DISK, Disk
+from feedferry.transforms.storage.files.journal import DISK, Disk
 from support.appliance_sockets import chunk
 from support.fake_appliance import GSA, read_receipts
 

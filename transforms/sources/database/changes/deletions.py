@@ -40,7 +40,7 @@ from feedferry.transforms.sources.database.mapping.row_mapping import Incrementa
 from feedferry.transforms.sources.database.tables.table import TableQuery, subquery, write_key
 from feedferry.transforms.sources.listing import EntryKind, ListingEntry
 from feedferry.transforms.sources.state_changes import store_changes
-from feedferry.transforms.storage.scratch import scratch_database
+from feedferry.transforms.storage.files.scratch import scratch_database
 from feedferry.transforms.storage.state import SourceState
 
 NULL_KEY = "[null]"

@@ -42,7 +42,7 @@ from feedferry.transforms.content_types.mimetype_table import (
 from feedferry.transforms.sources.files import decompress
 from feedferry.transforms.sources.remote import error_text
 from feedferry.transforms.sources.tree.rules.urls import decode_name, is_unicode
-from feedferry.transforms.storage.block_stream import BlockStream
+from feedferry.transforms.storage.files.block_stream import BlockStream
 
 _NO_FILE = "no-file"
 _TOO_LARGE = "archive-too-large"

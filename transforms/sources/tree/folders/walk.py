@@ -48,7 +48,7 @@ from feedferry.transforms.sources.tree.rules.patterns import (
 )
 from feedferry.transforms.sources.tree.rules.tree import Tree
 from feedferry.transforms.sources.tree.rules.urls import folder_url_of, is_unicode, url_of, urls_of
-from feedferry.transforms.storage.scratch import scratch_database
+from feedferry.transforms.storage.files.scratch import scratch_database
 
 RUN_LENGTH = 20_000
 """Entries of one folder that are sorted in memory; more are sorted on disk."""

@@ -14,7 +14,7 @@ from typing import IO, NamedTuple
 
 import msgspec
 
-from feedferry.pipelines.convert.worker import WorkerRequest, load_numpy
+from feedferry.pipelines.convert.workers.worker import WorkerRequest, load_numpy
 from feedferry.pipelines.observer.logs import log_settings
 from feedferry.pipelines.observer.signals import uninterrupted
 from feedferry.pipelines.options.convert_options import ConvertOptions
@@ -22,7 +22,7 @@ from feedferry.transforms.processes import end_group, start_child
 from feedferry.transforms.sources import find_source
 
 _EXIT_SECONDS = 10.0
-_WORKER = "feedferry.pipelines.convert.worker"
+_WORKER = "feedferry.pipelines.convert.workers.worker"
 
 
 class ForkedWorker(NamedTuple):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import msgspec
 
-from feedferry.pipelines.convert.inputs import expand_input, read_spans
-from feedferry.pipelines.convert.updated_documents import updated_documents
+from feedferry.pipelines.convert.inputs.input_files import expand_input, read_spans
+from feedferry.pipelines.convert.inputs.updated_documents import updated_documents
 from feedferry.schemas.errors import ConfigError, FormatError, SourceError
 from feedferry.schemas.record import Record
 from feedferry.schemas.reject import Reject

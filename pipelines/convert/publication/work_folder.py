@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from feedferry.pipelines.convert.inputs import STDIN_COPY
-from feedferry.pipelines.convert.publish import PUBLISHED
+from feedferry.pipelines.convert.inputs.input_files import STDIN_COPY
+from feedferry.pipelines.convert.publication.publish import PUBLISHED
 from feedferry.pipelines.folders.locks import LOCK, PUSHES, SEAL, SEALED, WORK, locked_pushes
 from feedferry.pipelines.folders.manifest import REPORT, check_own_folder
 from feedferry.pipelines.options.convert_options import ConvertOptions
@@ -21,7 +21,7 @@ from feedferry.schemas.account import SpanFile
 from feedferry.schemas.errors import ConfigError, FatalError
 from feedferry.schemas.timeline import TIMELINE
 from feedferry.transforms.storage.atomic import read_undamaged, write_whole
-from feedferry.transforms.storage.attempts import digest_of, is_untouched
+from feedferry.transforms.storage.run_folders.attempts import digest_of, is_untouched
 from feedferry.transforms.storage.storage import PARTIAL, LocalStorage
 
 _FINISHED = (*PUBLISHED, REPORT, PUSHES)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from feedferry.pipelines.convert.step_lists import STEP_LISTS
+from feedferry.pipelines.convert.publication.step_lists import STEP_LISTS
 from feedferry.pipelines.folders.locks import WORK
 from feedferry.pipelines.folders.manifest import MANIFEST, REPORT, Manifest, write_manifest
 from feedferry.pipelines.options.convert_options import ConvertOptions, given_options
@@ -35,9 +35,9 @@ from feedferry.transforms.storage.atomic import (
     whole_file,
     write_json,
 )
-from feedferry.transforms.storage.attempts import SPAN_REJECTS, is_untouched
-from feedferry.transforms.storage.find_storage import storage_of
-from feedferry.transforms.storage.journal import sync_file
+from feedferry.transforms.storage.files.journal import sync_file
+from feedferry.transforms.storage.run_folders.attempts import SPAN_REJECTS, is_untouched
+from feedferry.transforms.storage.run_folders.find_storage import storage_of
 from feedferry.transforms.storage.storage import LocalStorage
 
 _log = logging.getLogger(__name__)

@@ -1,8 +1,8 @@
 """The fork server of a local run: it loads Beam once, and forks the worker processes.
 
-The command starts it as `python -P -m feedferry.pipelines.convert.worker LOG`, with the settings
-of its log as JSON, before it loads Beam itself. It sends a line of JSON for each worker to start.
-The server reports `PID` when a worker has started, and `PID CODE` when it has ended.
+The command starts this module with the settings of its log as JSON, before it loads Beam itself.
+It sends a line of JSON for each worker to start. The server reports `PID` when a worker has
+started, and `PID CODE` when it has ended.
 
 Standard input is a pipe that the command holds open. When the command ends, even by SIGKILL, the
 pipe closes, and the server kills its process group. The command kills the same group when a run

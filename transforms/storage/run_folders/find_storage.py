@@ -16,14 +16,14 @@ def storage_of(folder: str) -> Storage:
     """
     if "://" not in folder:
         return LocalStorage(Path(folder))
-    from feedferry.transforms.storage.objects import ObjectStorage
+    from feedferry.transforms.storage.objects.object_storage import ObjectStorage
 
     return ObjectStorage.of(folder)
 
 
 def lease_on(folder: str) -> AbstractContextManager[object]:
     """Lease a folder in object storage; raise BusyError if another process has the lease."""
-    from feedferry.transforms.storage.lease import Lease
-    from feedferry.transforms.storage.objects import ObjectStorage
+    from feedferry.transforms.storage.objects.lease import Lease
+    from feedferry.transforms.storage.objects.object_storage import ObjectStorage
 
     return Lease(ObjectStorage.of(folder), LEASE)

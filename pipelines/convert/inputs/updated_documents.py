@@ -19,8 +19,8 @@ from feedferry.transforms.compare.events import Event, decoded, number_of
 from feedferry.transforms.compare.history import Document, FeedHistory, each, with_contents
 from feedferry.transforms.formats import ReadResult
 from feedferry.transforms.steps.merge_step import is_partial
-from feedferry.transforms.storage.scratch import scratch_database
-from feedferry.transforms.storage.spill import Spill
+from feedferry.transforms.storage.files.scratch import scratch_database
+from feedferry.transforms.storage.files.spill import Spill
 
 _SCHEMA = "CREATE TABLE wanted (number INTEGER PRIMARY KEY, document BLOB NOT NULL)"
 _Results = Callable[[], Iterable[ReadResult]]

@@ -30,7 +30,7 @@ from feedferry.schemas.account import SpanFile
 from feedferry.schemas.errors import ConfigError, FatalError
 from feedferry.schemas.span import FileSignature
 from feedferry.transforms.net.retry import RetryPolicy, retry
-from feedferry.transforms.storage.block_stream import RemoteStream
+from feedferry.transforms.storage.files.block_stream import RemoteStream
 from feedferry.transforms.storage.storage import OBJECT_SCHEMES, Storage, WholeFile
 
 _GenericError = obstore.exceptions.GenericError
@@ -174,7 +174,7 @@ class ObjectStorage(Storage):
         store = self.store
         if not isinstance(store, S3Store):
             return []
-        from feedferry.transforms.storage.uploads import Uploads
+        from feedferry.transforms.storage.objects.uploads import Uploads
 
         with self.translating(""):
             uploads = Uploads(self._bucket, f"{self._prefix}/" if self._prefix else "", store)

@@ -17,7 +17,7 @@ from uuid import uuid4
 import msgspec
 
 from feedferry.schemas.errors import BusyError, FatalError
-from feedferry.transforms.storage.objects import ObjectStorage, Version
+from feedferry.transforms.storage.objects.object_storage import ObjectStorage, Version
 
 RENEWED_SECONDS = 20.0
 EXPIRY_SECONDS = 60.0

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from feedferry.schemas.account import SpanFile
 from feedferry.schemas.errors import BusyError, errors_worded
-from feedferry.transforms.storage.find_storage import lease_on, storage_of
-from feedferry.transforms.storage.journal import Disk
-from feedferry.transforms.storage.lock import Lock
+from feedferry.transforms.storage.files.journal import Disk
+from feedferry.transforms.storage.files.lock import Lock
+from feedferry.transforms.storage.run_folders.find_storage import lease_on, storage_of
 from feedferry.transforms.storage.storage import LocalStorage, Storage
 
 _LINE = re.compile(r".*\.jsonl/\d+")

@@ -27,14 +27,14 @@ from apache_beam.runners.portability.portable_runner import JobServiceHandle
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, create_runner
 from google.protobuf import json_format, text_format  # type: ignore[import-untyped]
 
-from feedferry.pipelines.convert.fork_server import (
+from feedferry.pipelines.convert.workers.fork_server import (
     ForkedWorker,
     ForkServer,
     end_fork_server,
     find_fork_server,
     uses_processes,
 )
-from feedferry.pipelines.convert.worker import shorten_sampling
+from feedferry.pipelines.convert.workers.worker import shorten_sampling
 from feedferry.pipelines.observer.signals import in_thread
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.schemas.errors import ConfigError, FatalError

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from feedferry.schemas.run_record import RUN_RECORD, RunRecord
 from feedferry.schemas.setting import in_flags
 from feedferry.transforms.storage.atomic import read_json, whole_file
-from feedferry.transforms.storage.journal import sync_file
+from feedferry.transforms.storage.files.journal import sync_file
 
 
 def read_run(folder: Path) -> RunRecord | None:

@@ -22,7 +22,7 @@ from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.schemas.errors import FatalError, FeedferryError
 from feedferry.schemas.units import duration_text
 from feedferry.transforms.convert import CANCELLED
-from feedferry.transforms.storage.find_storage import storage_of
+from feedferry.transforms.storage.run_folders.find_storage import storage_of
 from feedferry.transforms.storage.storage import Storage
 
 _CANCEL_SECONDS = 30.0

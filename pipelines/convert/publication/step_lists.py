@@ -16,17 +16,17 @@ from feedferry.schemas.feed import FULL
 from feedferry.schemas.notice import Notice
 from feedferry.schemas.sent_document import UNCHANGED
 from feedferry.schemas.units import counted
+from feedferry.transforms.conversion.span_account import UNREADABLE_ACTION
 from feedferry.transforms.conversion_settings import Settings
-from feedferry.transforms.convert import UNREADABLE_ACTION
 from feedferry.transforms.rules.known_rejects import entry_of, load_known_rejects
 from feedferry.transforms.sources import SHARED
 from feedferry.transforms.steps import Steps
 from feedferry.transforms.steps.acl_store import count_parents, rejects_path
 from feedferry.transforms.steps.run_lists import UrlOrigin, read_origins, read_unmapped, read_used
 from feedferry.transforms.storage.atomic import read_lines, read_rejects, whole_file
-from feedferry.transforms.storage.attempts import digest_of
-from feedferry.transforms.storage.scratch import scratch_database
-from feedferry.transforms.storage.spill import Spill
+from feedferry.transforms.storage.files.scratch import scratch_database
+from feedferry.transforms.storage.files.spill import Spill
+from feedferry.transforms.storage.run_folders.attempts import digest_of
 
 MERGED_URLS = "merged-urls.csv"
 UNMAPPED = "unmapped-principals.csv"

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from feedferry.pipelines.convert.publish import check_files
-from feedferry.pipelines.convert.work_folder import is_sealed
+from feedferry.pipelines.convert.publication.publish import check_files
+from feedferry.pipelines.convert.publication.work_folder import is_sealed
 from feedferry.pipelines.folders.locks import STATE_UPDATE
 from feedferry.schemas.account import Account, SpanFile
 from feedferry.schemas.errors import FatalError
