@@ -11,12 +11,12 @@ from feedferry.schemas.source_options import SourceOptions
 from feedferry.schemas.span import Span
 from feedferry.transforms.formats.base import ReadOptions
 from feedferry.transforms.sources.base import SourceRun
-from feedferry.transforms.sources.database.changes.plan import plan_rows
 from feedferry.transforms.sources.database.mapping.row_mapping import (
     DATABASE,
     IncrementalReading,
     RowMapping,
 )
+from feedferry.transforms.sources.database.plan import plan_rows
 from support.database_runs import AnyServer, Database, new_table
 
 

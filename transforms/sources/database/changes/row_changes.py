@@ -41,10 +41,13 @@ from feedferry.transforms.formats.columns.batch_plan import BatchPlan, learn
 from feedferry.transforms.formats.columns.cells import plain
 from feedferry.transforms.formats.columns.element_block import ElementBlock
 from feedferry.transforms.formats.columns.record_batch import Columns, RecordBatch
-from feedferry.transforms.sources.database.changes.plan import rules_of
 from feedferry.transforms.sources.database.changes.watermark import timestamp_text
 from feedferry.transforms.sources.database.mapping.columns import ColumnIndex, Page, Row
-from feedferry.transforms.sources.database.mapping.row_mapping import TIMESTAMP, RowMapping
+from feedferry.transforms.sources.database.mapping.row_mapping import (
+    TIMESTAMP,
+    RowMapping,
+    rules_of,
+)
 from feedferry.transforms.sources.database.records.row_batches import RowResult
 from feedferry.transforms.sources.database.tables.table import write_key, write_keys
 from feedferry.transforms.storage.state import SourceState

@@ -16,8 +16,6 @@ first, since another row can have taken over a URL.
 """
 
 import dataclasses
-import hashlib
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from functools import partial
@@ -57,7 +55,11 @@ from feedferry.transforms.sources.database.mapping.columns import (
     parse_template,
     url_getter,
 )
-from feedferry.transforms.sources.database.mapping.row_mapping import TIMESTAMP, RowMapping
+from feedferry.transforms.sources.database.mapping.row_mapping import (
+    TIMESTAMP,
+    RowMapping,
+    rules_of,
+)
 from feedferry.transforms.sources.database.records.record_maker import deletion_test
 from feedferry.transforms.sources.database.tables.table import TableQuery, fetch_all, write_key
 from feedferry.transforms.sources.files import sign_path
@@ -79,7 +81,6 @@ _SAMPLE_ROWS = 1_000
 _BATCH_ROWS = 100
 _ROW_BYTES = 64
 """The estimated size of a row besides its values."""
-_LOGIN = re.compile(r"(?<=://).*@")  # greedy: a reference in it can hold slashes
 
 
 class RowPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,25 +128,6 @@ def _path(run: SourceRun[RowMapping]) -> Path:
 def _gone(run: SourceRun[RowMapping]) -> Path:
     """Return the listing of deletions."""
     return run.work / f"{run.span.name}.gone"
-
-
-def rules_of(mapping: RowMapping) -> str:
-    """Return a fingerprint of the settings that decide about records.
-
-    It leaves out login, the folder of the mapping file, paging, the lag and the query for deletes:
-    records do not depend on them. It contains the text of a template.
-    """
-    template, defaults = mapping.content.template, RowMapping(connection="")
-    deletes = "compare" if mapping.reading.compares_keys else None
-    rules = replace(
-        mapping,
-        connection=_LOGIN.sub("", mapping.connection),
-        incremental=replace(mapping.reading, lag_seconds=0, deletes=deletes),
-        page_rows=defaults.page_rows,
-        folder=defaults.folder,
-    )
-    text = b"" if template is None else mapping.resolve(template).read_bytes()
-    return hashlib.sha256(msgspec.json.encode(rules, order="sorted") + text).hexdigest()
 
 
 def _make_plan(table: TableQuery, state: SourceState | None, run: SourceRun[RowMapping]) -> RowPlan:
