@@ -18,13 +18,13 @@ from feedferry.transforms.formats.base import ReadOptions, ReadResult
 from feedferry.transforms.sources import SpanRequest, read_span
 from feedferry.transforms.sources.base import SourceRun
 from feedferry.transforms.sources.database.changes.deletions import advance_state
-from feedferry.transforms.sources.database.changes.plan import RowPlan, plan_rows
 from feedferry.transforms.sources.database.changes.watermark import encode_mark
 from feedferry.transforms.sources.database.mapping.row_mapping import (
     DATABASE,
     ContentSource,
     RowMapping,
 )
+from feedferry.transforms.sources.database.plan import RowPlan, plan_rows
 from feedferry.transforms.sources.database.tables.table import TableQuery, open_table
 from feedferry.transforms.sources.state_changes import rejected
 from feedferry.transforms.storage.state import StateHead, open_state, update_state

@@ -5,8 +5,8 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from feedferry.schemas.errors import ConfigError
-from feedferry.transforms.sources.database.connection.connection_url import check_connection
 from feedferry.transforms.sources.database.connection.session import Session
+from feedferry.transforms.sources.database.mapping.connection_url import check_connection
 from feedferry.transforms.sources.database.mapping.mapping_draft import TableColumn, draft_mapping
 from feedferry.transforms.sources.database.mapping.row_mapping import RowMapping
 

@@ -18,7 +18,7 @@ from feedferry.schemas.span import Span
 from feedferry.transforms.config.yaml_structs import read_yaml
 from feedferry.transforms.formats.base import ReadResult
 from feedferry.transforms.sources.base import Source, SourceRun, SpanRequest, SpanSize
-from feedferry.transforms.sources.database.mapping.row_mapping import DATABASE, RowMapping
+from feedferry.transforms.sources.database.mapping.row_mapping import DATABASE, RowMapping, rules_of
 from feedferry.transforms.sources.state_changes import read_changes
 from feedferry.transforms.storage.run_folders.mirrors import shown
 from feedferry.transforms.storage.state import StateHead, open_state, update_state
@@ -53,8 +53,6 @@ class DatabaseSource(Source[RowMapping]):
         connect(config)  # opens no connection
 
     def fingerprint(self, config: RowMapping) -> str:
-        from feedferry.transforms.sources.database.changes.plan import rules_of
-
         return rules_of(config)
 
     def checks(self, runs: Sequence[SourceRun[RowMapping]]) -> Iterator[Check]:
@@ -65,7 +63,7 @@ class DatabaseSource(Source[RowMapping]):
 
     def split(self, run: SourceRun[RowMapping]) -> Iterator[Span]:
         """Yield the spans of deletions, then those of the rows that the run reads."""
-        from feedferry.transforms.sources.database.changes.plan import plan_rows
+        from feedferry.transforms.sources.database.plan import plan_rows
         from feedferry.transforms.sources.database.tables.table import open_table
 
         path = run.options.state
@@ -98,8 +96,8 @@ class DatabaseSource(Source[RowMapping]):
 
     def remember(self, run: SourceRun[RowMapping], account: Account, *, generation: int) -> None:
         from feedferry.transforms.sources.database.changes.deletions import advance_state
-        from feedferry.transforms.sources.database.changes.plan import read_plan
         from feedferry.transforms.sources.database.changes.watermark import encode_mark
+        from feedferry.transforms.sources.database.plan import read_plan
 
         path = Path(run.options.state or "")
         plan = read_plan(run)

@@ -22,6 +22,8 @@ from feedferry.schemas.reject import Reject
 from feedferry.schemas.sent_document import OnChange
 from feedferry.schemas.span import KeyRange, Span
 from feedferry.transforms.formats.base import ReadOptions, ReadResult
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.elements.element_block import ElementBlock
 from feedferry.transforms.sources.database.changes.row_changes import RowChanges, signatures_of
 from feedferry.transforms.sources.database.connection.session import Session
 from feedferry.transforms.sources.database.mapping.columns import ColumnIndex, Row
@@ -77,6 +79,15 @@ def read_rows(
         yield from records.outcomes(
             RowChanges(table.index, mapping, signatures, see=see, state=sent)
         )
+
+
+def has_changes(
+    span: Span, *, mapping: RowMapping, options: ReadOptions, state: SourceState
+) -> bool:
+    """Whether a row of a span has a record that the state does not have."""
+    kinds = Record | RecordBatch | ElementBlock
+    with closing(read_rows(span, mapping=mapping, options=options, state=state)) as outcomes:
+        return any(isinstance(outcome, kinds) for outcome in outcomes)
 
 
 class _RowRecords:

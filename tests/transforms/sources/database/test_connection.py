@@ -3,8 +3,8 @@
 import pytest
 
 from feedferry.schemas.errors import ConfigError
-from feedferry.transforms.sources.database.connection.connection_url import check_connection
 from feedferry.transforms.sources.database.connection.session import connect
+from feedferry.transforms.sources.database.mapping.connection_url import check_connection
 from feedferry.transforms.sources.database.mapping.row_mapping import RowMapping
 
 PLAIN = "a password in plain text; expected ${env:NAME} or ${file:PATH} instead"

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from feedferry.schemas.errors import ConfigError, SourceError, StoppedError
 from feedferry.schemas.source_options import SourceOptions
 from feedferry.schemas.span import KeyRange, RowFilter, Span, TimestampType, Watermark
-from feedferry.transforms.sources.database.changes.plan import cut_rows, rules_of
 from feedferry.transforms.sources.database.changes.watermark import read_clock
 from feedferry.transforms.sources.database.connection.session import Session
 from feedferry.transforms.sources.database.mapping.columns import Key
@@ -26,7 +25,9 @@ from feedferry.transforms.sources.database.mapping.row_mapping import (
     ContentSource,
     IncrementalReading,
     RowMapping,
+    rules_of,
 )
+from feedferry.transforms.sources.database.plan import cut_rows
 from feedferry.transforms.sources.database.tables.pages import PageReader
 from feedferry.transforms.sources.database.tables.table import TableQuery, open_table
 from feedferry.transforms.sources.listing import LISTING

@@ -26,7 +26,6 @@ from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBa
 from feedferry.transforms.rules.adapt import Target
 from feedferry.transforms.sources.base import SourceRun
 from feedferry.transforms.sources.database.changes.deletions import advance_state
-from feedferry.transforms.sources.database.changes.plan import RowPlan, plan_rows
 from feedferry.transforms.sources.database.changes.row_changes import RowSignatures
 from feedferry.transforms.sources.database.changes.watermark import encode_mark
 from feedferry.transforms.sources.database.connection.dialects import INLINE_BYTES
@@ -40,6 +39,7 @@ from feedferry.transforms.sources.database.mapping.row_mapping import (
     MetadataColumn,
     RowMapping,
 )
+from feedferry.transforms.sources.database.plan import RowPlan, plan_rows
 from feedferry.transforms.sources.database.read import read_rows
 from feedferry.transforms.sources.database.records import row_batches
 from feedferry.transforms.sources.database.tables.table import open_table
@@ -121,9 +121,7 @@ def nights(draw: st.DrawFn) -> list[Night]:
 def states_without_secrets() -> Iterator[None]:
     """Histories of one table have the same signatures, so that their states can be compared."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "feedferry.transforms.sources.database.changes.plan.token_hex", lambda _size: ""
-        )
+        patch.setattr("feedferry.transforms.sources.database.plan.token_hex", lambda _size: "")
         yield
 
 
@@ -580,7 +578,7 @@ def test_rows_that_differ_in_a_character_or_in_the_order_of_two_have_different_s
 def test_signatures_are_made_with_a_secret_of_the_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("feedferry.transforms.sources.database.changes.plan.token_hex", token_hex)
+    monkeypatch.setattr("feedferry.transforms.sources.database.plan.token_hex", token_hex)
     mapping, target = new_table(tmp_path, "compared"), Target(format="jsonl")
     change_rows(tmp_path, Night({number: alike(number) for number in range(9)}, set(), False), 1)
     signatures = []

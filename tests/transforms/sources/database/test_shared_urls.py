@@ -11,12 +11,12 @@ from feedferry.schemas.source_options import SourceOptions
 from feedferry.schemas.span import Span
 from feedferry.transforms.formats.base import ReadOptions
 from feedferry.transforms.sources.base import SourceRun
-from feedferry.transforms.sources.database.changes.plan import plan_rows
 from feedferry.transforms.sources.database.mapping.row_mapping import (
     DATABASE,
     IncrementalReading,
     RowMapping,
 )
+from feedferry.transforms.sources.database.plan import plan_rows
 from support.database_runs import AnyServer, Database, new_table
 
 
@@ -70,6 +70,36 @@ def test_a_query_may_return_a_deleted_row_of_a_shared_url_in_every_run(tmp_path:
     assert database.run() == []
     assert database.run() == []
     assert database.target["http://db.example.com/x"] == "one"
+
+
+@pytest.mark.parametrize(
+    ("keys", "statement"),
+    [
+        (COMPARED, "UPDATE people SET body = 'new' WHERE id = 1"),
+        (BY_TIME, "UPDATE people SET body = 'new', at = 2 WHERE id = 1"),
+        (MARKED, "UPDATE people SET body = 'new', at = 2 WHERE id = 1"),
+        ({}, "INSERT INTO people VALUES (0, 'x', 'new', 2, NULL)"),
+        (BY_TIME, "INSERT INTO people VALUES (0, 'x', 'new', 2, NULL)"),
+    ],
+)
+def test_the_last_row_of_a_shared_url_stays_the_last_if_another_is_new_or_changed(
+    tmp_path: Path, keys: dict[str, Any], statement: str
+) -> None:
+    database = shared(tmp_path, **keys)
+    database.run()
+    database.execute(statement)
+    database.run()
+    assert database.target["http://db.example.com/x"] == "two"
+    assert database.run() == []
+
+
+def test_a_row_that_takes_the_url_of_a_later_row_does_not_replace_it(tmp_path: Path) -> None:
+    database = shared(tmp_path, **BY_TIME)
+    database.run()
+    database.execute("INSERT INTO people VALUES (0, 'y', 'new', 2, NULL)")
+    database.run()
+    assert database.target["http://db.example.com/y"] == "three"
+    assert database.run() == []
 
 
 def test_no_document_remains_if_all_rows_of_a_shared_url_are_deleted(tmp_path: Path) -> None:

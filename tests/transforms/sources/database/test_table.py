@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from feedferry.schemas.errors import ConfigError, FeedferryError, SourceError
-from feedferry.transforms.sources.database.changes.plan import cut_rows
 from feedferry.transforms.sources.database.mapping.columns import ColumnIndex, Key
 from feedferry.transforms.sources.database.mapping.row_mapping import ContentSource, RowMapping
+from feedferry.transforms.sources.database.plan import cut_rows
 from feedferry.transforms.sources.database.tables.table import (
     TableQuery,
     open_table,

@@ -42,10 +42,13 @@ from feedferry.transforms.formats.fast_path.columns.shape_columns import Columns
 from feedferry.transforms.formats.fast_path.elements.element_block import ElementBlock
 from feedferry.transforms.formats.fast_path.plans.batch_plan import BatchPlan, learn
 from feedferry.transforms.formats.text.byte_scans import hash64
-from feedferry.transforms.sources.database.changes.plan import rules_of
 from feedferry.transforms.sources.database.changes.watermark import timestamp_text
 from feedferry.transforms.sources.database.mapping.columns import ColumnIndex, Page, Row
-from feedferry.transforms.sources.database.mapping.row_mapping import TIMESTAMP, RowMapping
+from feedferry.transforms.sources.database.mapping.row_mapping import (
+    TIMESTAMP,
+    RowMapping,
+    rules_of,
+)
 from feedferry.transforms.sources.database.records.row_batches import RowResult
 from feedferry.transforms.sources.database.tables.table import write_key, write_keys
 from feedferry.transforms.storage.state import SourceState

@@ -20,12 +20,12 @@ from feedferry.schemas.errors import ConfigError, FeedferryError, SourceError
 from feedferry.transforms.config.secrets import REFERENCE, resolve, secrets_in
 from feedferry.transforms.net.redaction import Mask
 from feedferry.transforms.net.retry import RetryPolicy, retry
-from feedferry.transforms.sources.database.connection.connection_url import parse_url, secrets_of
 from feedferry.transforms.sources.database.connection.dialects import (
     Dialect,
     ResultColumn,
     dialect_of,
 )
+from feedferry.transforms.sources.database.mapping.connection_url import parse_url, secrets_of
 from feedferry.transforms.sources.database.mapping.row_mapping import RowMapping
 
 RETRIES = RetryPolicy(max_attempts=6)

@@ -4,12 +4,15 @@ Each field of a struct is one key; its type has the rules for values, see `yaml_
 are documented in docs/formats/database.md.
 """
 
+import hashlib
+import re
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from feedferry.transforms.config.yaml_structs import (
     Duration,
@@ -32,10 +35,12 @@ TIMESTAMP = "incremental: timestamp"
 ESCAPE = "\\"
 """Before a delimiter of a list of principals, it makes the delimiter a part of a name."""
 
+_LOGIN = re.compile(r"(?<=://).*@")  # greedy: a reference in it can hold slashes
+
 
 def _parse_connection(value: object) -> str:
     # SQLAlchemy loads slowly
-    from feedferry.transforms.sources.database.connection.connection_url import check_connection  # noqa: PLC0415
+    from feedferry.transforms.sources.database.mapping.connection_url import check_connection  # noqa: PLC0415
 
     return check_connection(parse_text(value))
 
@@ -309,3 +314,22 @@ class RowMapping(msgspec.Struct, frozen=True, kw_only=True):
             )
         if self.action is not None and self.deleted_at is not None:
             raise ValueError("action and deleted_at; expected one of them")
+
+
+def rules_of(mapping: RowMapping) -> str:
+    """Return a fingerprint of the settings that decide about records.
+
+    It leaves out login, the folder of the mapping file, paging, the lag and the query for deletes:
+    records do not depend on them. It contains the text of a template.
+    """
+    template, defaults = mapping.content.template, RowMapping(connection="")
+    deletes = "compare" if mapping.reading.compares_keys else None
+    rules = replace(
+        mapping,
+        connection=_LOGIN.sub("", mapping.connection),
+        incremental=replace(mapping.reading, lag_seconds=0, deletes=deletes),
+        page_rows=defaults.page_rows,
+        folder=defaults.folder,
+    )
+    text = b"" if template is None else mapping.resolve(template).read_bytes()
+    return hashlib.sha256(msgspec.json.encode(rules, order="sorted") + text).hexdigest()

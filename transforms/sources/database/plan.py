@@ -7,6 +7,8 @@ reads
 - the rows without a timestamp, since no watermark finds them,
 - the rows that were rejected in the last run, by their keys.
 
+Without a refresh, the rows that share a URL follow, if one of them is new, changed, gone or moved.
+
 The rows are cut into ranges of keys with about the same number of bytes, one for each span. The
 limits are keys of the data, so that gaps between keys cost nothing. The same rows give the same
 ranges.
@@ -16,8 +18,6 @@ first, since another row can have taken over a URL.
 """
 
 import dataclasses
-import hashlib
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from functools import partial
@@ -30,7 +30,7 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from feedferry.schemas.errors import RecordError
-from feedferry.schemas.sent_document import NO_DIGEST, SentDocument
+from feedferry.schemas.sent_document import NO_DIGEST
 from feedferry.schemas.span import KeyRange, RowFilter, Span, Watermark
 from feedferry.schemas.span_size import auto_span_bytes
 from feedferry.transforms.sources.base import SourceRun
@@ -57,7 +57,12 @@ from feedferry.transforms.sources.database.mapping.columns import (
     parse_template,
     url_getter,
 )
-from feedferry.transforms.sources.database.mapping.row_mapping import TIMESTAMP, RowMapping
+from feedferry.transforms.sources.database.mapping.row_mapping import (
+    TIMESTAMP,
+    RowMapping,
+    rules_of,
+)
+from feedferry.transforms.sources.database.read import has_changes
 from feedferry.transforms.sources.database.records.record_maker import deletion_test
 from feedferry.transforms.sources.database.tables.table import TableQuery, fetch_all, write_key
 from feedferry.transforms.sources.files import sign_path
@@ -69,7 +74,7 @@ from feedferry.transforms.sources.listing import (
     write_listing,
 )
 from feedferry.transforms.sources.state_changes import SHARED
-from feedferry.transforms.storage.atomic import whole_file, write_whole
+from feedferry.transforms.storage.atomic import read_lines, whole_file, write_whole
 from feedferry.transforms.storage.state import SourceState
 
 MAX_LIMITS = 20_000
@@ -79,7 +84,6 @@ _SAMPLE_ROWS = 1_000
 _BATCH_ROWS = 100
 _ROW_BYTES = 64
 """The estimated size of a row besides its values."""
-_LOGIN = re.compile(r"(?<=://).*@")  # greedy: a reference in it can hold slashes
 
 
 class RowPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,33 +128,19 @@ def _path(run: SourceRun[RowMapping]) -> Path:
     return run.work / f"{run.span.name}.plan.json"
 
 
+def _shared(run: SourceRun[RowMapping]) -> Path:
+    """Return the list of the rows that share URLs, as the table has them."""
+    return run.work / f"{run.span.name}{SHARED}"
+
+
 def _gone(run: SourceRun[RowMapping]) -> Path:
     """Return the listing of deletions."""
     return run.work / f"{run.span.name}.gone"
 
 
-def rules_of(mapping: RowMapping) -> str:
-    """Return a fingerprint of the settings that decide about records.
-
-    It leaves out login, the folder of the mapping file, paging, the lag and the query for deletes:
-    records do not depend on them. It contains the text of a template.
-    """
-    template, defaults = mapping.content.template, RowMapping(connection="")
-    deletes = "compare" if mapping.reading.compares_keys else None
-    rules = replace(
-        mapping,
-        connection=_LOGIN.sub("", mapping.connection),
-        incremental=replace(mapping.reading, lag_seconds=0, deletes=deletes),
-        page_rows=defaults.page_rows,
-        folder=defaults.folder,
-    )
-    text = b"" if template is None else mapping.resolve(template).read_bytes()
-    return hashlib.sha256(msgspec.json.encode(rules, order="sorted") + text).hexdigest()
-
-
 def _make_plan(table: TableQuery, state: SourceState | None, run: SourceRun[RowMapping]) -> RowPlan:
     rules = rules_of(table.mapping)
-    _list_shared(table, run.work / f"{run.span.name}{SHARED}")
+    _list_shared(table, _shared(run))
     if state is None:
         return RowPlan(rules=rules, spans=tuple(_row_spans(table, [KeyRange()], run, first=0)))
     is_refresh = run.options.refresh or rules != state.head.rules
@@ -161,10 +151,13 @@ def _make_plan(table: TableQuery, state: SourceState | None, run: SourceRun[RowM
     if floor is not None:
         changed = _changed_rows(state, floor, table.mapping.timestamp or "")
         ranges = [KeyRange(filter=rows) for rows in changed]
-    again = _changed_sharing(table, state.sharing(run.rewrite))
-    ranges += [KeyRange(filter=RowFilter(keys=keys), is_refresh=True) for keys in again]
     secret = state.head.secret or token_hex(16)
     ranges = [replace(each, secret=secret) for each in ranges]
+    if not is_refresh:
+        again = _RowSharing(table, state, run).to_send(ranges)
+        ranges += [
+            KeyRange(filter=RowFilter(keys=keys), is_refresh=True, secret=secret) for keys in again
+        ]
     spans = _row_spans(table, ranges, run, first=len(deletions))
     return RowPlan(rules=rules, secret=secret, mark=mark, spans=(*deletions, *spans))
 
@@ -186,18 +179,42 @@ def _list_shared(table: TableQuery, path: Path) -> None:
         stream.writelines(msgspec.json.encode(pair) + b"\n" for pair in _urls_of(rows))
 
 
-def _changed_sharing(
-    table: TableQuery, shared: Sequence[SentDocument]
-) -> Iterator[tuple[str, ...]]:
-    """Yield the keys of rows that share URLs in the state, if one of these is gone or has moved.
+class _RowSharing:
+    """The rows that share a URL with another row, in the table or in the state.
 
-    What the target has at such a URL is of the row that was sent or deleted last.
+    The last row with a URL is the document that the target has. So if one of them is new, changed,
+    gone or moved, all of them are sent again, in the order of their keys.
     """
-    present: dict[str, str] = {}
-    for keys in batches(row.key for row in shared):
-        present |= {key: url for url, key in _urls_of(table.filtered(RowFilter(keys=keys)))}
-    if any(present.get(row.key) != row.url for row in shared):
-        yield from batches(present)
+
+    def __init__(self, table: TableQuery, state: SourceState, run: SourceRun[RowMapping]) -> None:
+        self._table = table
+        self._state = state
+        self._run = run
+        self._sent = state.sharing(run.rewrite)
+        paths = [path for path in [_shared(run)] if path.exists()]
+        self._urls = {key: url for url, key in read_lines(paths, tuple[str, str])}
+        for keys in batches(row.key for row in self._sent):
+            rows = table.filtered(RowFilter(keys=keys))
+            self._urls |= {key: url for url, key in _urls_of(rows)}
+
+    def to_send(self, ranges: Sequence[KeyRange]) -> Iterator[tuple[str, ...]]:
+        """Yield the keys of the rows to send again, those of a URL together, none if all stay.
+
+        `ranges` have the rows that the run reads.
+        """
+        is_moved = any(self._urls.get(row.key) != row.url for row in self._sent)
+        if is_moved or any(map(self._has_changes, ranges)):
+            yield from batches(sorted(self._urls, key=self._urls.__getitem__))
+
+    def _has_changes(self, key_range: KeyRange) -> bool:
+        listed = {*key_range.filter.keys}
+        for keys in batches(key for key in self._urls if not listed or key in listed):
+            position = replace(key_range, filter=replace(key_range.filter, keys=keys))
+            span = replace(self._run.span, position=position)
+            mapping, options = self._table.mapping, self._run.reading
+            if has_changes(span, mapping=mapping, options=options, state=self._state):
+                return True
+        return False
 
 
 def _urls_of(table: TableQuery) -> Iterator[tuple[str, str]]:
