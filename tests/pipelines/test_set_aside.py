@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from feedferry.pipelines.serve.delivery_runs import Convert
 from feedferry.pipelines.serve.forward_journal import DeliveryOutcome, ForwardJournal, ForwardState
-from feedferry.pipelines.serve.gateway import DRAIN_SECONDS, Convert
+from feedferry.pipelines.serve.gateway import DRAIN_SECONDS
 from feedferry.pipelines.serve.rehearsal.index import DeliveryStatus, Index
 from feedferry.pipelines.serve.retry import retry
 from feedferry.pipelines.serve.spool_writer import SpoolWriter
