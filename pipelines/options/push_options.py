@@ -22,7 +22,7 @@ from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.feed import CLEANUP, FEEDTYPES, REPLACE, check_datasource
 from feedferry.transforms.net.retry import RetryPolicy
 from feedferry.transforms.sinks.push.settings import Keep, OnRefusal, PushSettings, SeveralFull
-from feedferry.transforms.sinks.push.throttle.gate import BacklogLimits
+from feedferry.transforms.sinks.push.throttle.backlog import BacklogLimits
 from feedferry.transforms.sinks.push.throttle.window import SendWindow
 from feedferry.transforms.sinks.push.wire.auth import Auth
 
