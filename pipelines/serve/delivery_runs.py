@@ -94,7 +94,7 @@ class DeliveryRuns:
         if not self._index.exists():
             return False
         with open_index(self._index) as index:
-            return index.is_digested(max(delivery.ordinal, self.journal().last))
+            return index.deliveries.is_digested(max(delivery.ordinal, self.journal().last))
 
     def convert(self, delivery: Delivery, to_format: Format) -> Path:
         """Convert a delivery unless a finished run can be used; return the folder of the run."""

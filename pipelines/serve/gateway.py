@@ -28,9 +28,7 @@ from feedferry.pipelines.serve.forward_journal import (
     ForwardJournal,
     ForwardState,
 )
-from feedferry.pipelines.serve.rehearsal.index import (
-    SetAsideDelivery,
-)
+from feedferry.pipelines.serve.rehearsal.delivery_table import SetAsideDelivery
 from feedferry.pipelines.serve.retry import describe
 from feedferry.pipelines.serve.spool_consumer import SpoolConsumer, name
 from feedferry.pipelines.serve.worker_process import SetAsideError, WorkerProcess
