@@ -20,7 +20,6 @@ from typing import IO
 
 from msgspec.structs import replace
 
-from feedferry.schemas.acl import Acl, Principal
 from feedferry.schemas.choices import NotFound
 from feedferry.schemas.errors import RecordError, UnavailableError
 from feedferry.schemas.notice import Notice
@@ -38,11 +37,11 @@ from feedferry.schemas.record import (
 from feedferry.schemas.reject import DEFECT, Filtered, Place, Reject, record_error, reject_bytes
 from feedferry.schemas.span import Span
 from feedferry.transforms.formats.base import ReadOptions, ReadResult
+from feedferry.transforms.formats.command_stream.acl_commands import AclCommands, Repetitions
 from feedferry.transforms.formats.command_stream.doc_ids import url_maker, urls_maker
 from feedferry.transforms.formats.command_stream.stream_formats import StreamOptions
 from feedferry.transforms.formats.command_stream.syntax import (
     OVERLAP,
-    TRIMMED,
     Command,
     CommandReader,
     integer,
@@ -52,9 +51,7 @@ from feedferry.transforms.formats.command_stream.syntax import (
 )
 from feedferry.transforms.formats.command_stream.vocabulary import (
     ACL_SETTINGS,
-    CASES,
     COMMAND_NAMES,
-    INHERITANCES,
     LISTER,
     PAIRS,
     PARAM,
@@ -72,7 +69,6 @@ _OUR_OWN_CODES = (_TOO_LARGE, DEFECT)
 # An id-list ends in CommandReader; `id-list` with an argument is an unknown command.
 _KNOWN = COMMAND_NAMES - {"id-list"}
 _FIRSTS = {second: first for first, second in PAIRS.items()}
-_DOMAIN_MARKS = ("\\", "/", "@")
 _NO_HINTS = Crawl()
 _TRUE = frozenset({"true", "yes", "1", "on"})
 _FALSE = frozenset({"false", "no", "0", "off"})
@@ -269,7 +265,7 @@ class DocumentReader:
         if document.final == "up-to-date" or (document.final == "not-found" and is_skipped):
             return Filtered(code=document.final, url=url, action="ADD")
         place = Provenance(source=self._span.source, span=self._span.ordinal, offset=self._begin)
-        parent_url = None if document.parent is None else self.url_of(document.parent)
+        parent_url = None if document.acl.parent is None else self.url_of(document.acl.parent)
         return document.record(url, place, parent_url=parent_url)
 
     def _reject(self, exc: RecordError, document: "_DocumentBuilder | None", end: int) -> Reject:
@@ -303,27 +299,19 @@ class _DocumentBuilder:
     ) -> None:
         self.docid = docid
         self.final: str | None = None
-        self.parent: str | None = None
-        """The doc id that the ACL inherits from."""
         self._options = options
         self._note = note
         self._is_strict = options.of(StreamOptions).strict
         self._is_listed = is_listed
         self._pending: tuple[str, str] | None = None
-        self._content: bytes | None = None
         self._is_deleted = False
         self._fields: dict[str, object] = {}  # of the record
         self._hints: dict[str, object] = {}
         self._metadata: list[Meta] = []
         self._anchors: list[Anchor] = []
         self._extras: list[Extra] = []
-        self._seen: set[object] = set()
-        self._sends_acl = False
-        self._acl: dict[str, object] = {}
-        self._principals: list[Principal] = []
-        self._namespace: str | None = None
-        self._lacks_namespace = False
-        self._case_sensitive: bool | None = None
+        self._is_repeated = Repetitions(is_strict=self._is_strict).is_repeated
+        self.acl = AclCommands(note, is_strict=self._is_strict)
 
     def apply(self, name: str, argument: str | None) -> None:
         """Apply a known command; raise RecordError where the deployed parser throws."""
@@ -332,9 +320,9 @@ class _DocumentBuilder:
         elif name in _FIRSTS:
             raise RecordError("bad-pair", f"{name} by itself; expected {_FIRSTS[name]} before it")
         elif name in PRINCIPALS:
-            self._add_principal(name, argument)
+            self.acl.add_principal(name, argument)
         elif name in ACL_SETTINGS:
-            self._set_acl(name, argument)
+            self.acl.set(name, argument)
         else:
             self._check_open(name)
             self._set(name, argument)
@@ -347,7 +335,7 @@ class _DocumentBuilder:
     def set_content(self, content: bytes) -> None:
         self.check_pair("content")
         self._check_open("content")
-        self._content = content
+        self._fields["content"] = Content(content)
 
     def check_pair(self, name: str) -> None:
         """Raise RecordError if a pair is begun that `name` does not end."""
@@ -359,13 +347,15 @@ class _DocumentBuilder:
         is_deleted = self._is_deleted or self.final == "not-found"
         arrival = Arrival.CRAWLED if self._is_listed else Arrival.PUSHED
         hints = replace(_NO_HINTS, anchors=tuple(self._anchors), **self._hints)
+        acl = self.acl.sent(
+            parent_url, has_content="content" in self._fields, is_final=self.final is not None
+        )
         record = Record(
             url=url,
             action=Action.DELETE if is_deleted else Action.ADD,
             arrival=None if is_deleted else arrival,
-            content=None if self._content is None else Content(self._content),
             metadata=tuple(self._metadata),
-            acl=self._sent_acl(parent_url),
+            acl=acl,
             crawl=None if hints == _NO_HINTS else hints,
             extras=tuple(self._extras),
             provenance=provenance,
@@ -452,74 +442,3 @@ class _DocumentBuilder:
                 meta = Meta(value, require_argument(name, argument))
                 if not self._is_repeated(meta):
                     self._metadata.append(meta)
-
-    def _is_repeated(self, key: object) -> bool:
-        """Whether the deployed parser drops a pair or a principal, which it keeps once."""
-        if not self._is_strict:
-            return False
-        is_repeated = key in self._seen
-        self._seen.add(key)
-        return is_repeated
-
-    def _set_acl(self, name: str, argument: str | None) -> None:
-        match name:
-            case "acl":
-                self._sends_acl = True
-            case "namespace":  # without an argument, the deployed parser throws at a principal
-                self._namespace, self._lacks_namespace = argument, argument is None
-            case "acl-inherit-from":
-                self.parent = require_argument(name, argument)
-                self._acl.pop("inherit_fragment", None)
-            case "acl-inherit-fragment":
-                if self.parent is None:
-                    reason = f"{name} first; expected acl-inherit-from before it"
-                    raise RecordError("bad-acl", reason)
-                self._acl["inherit_fragment"] = argument
-            case "acl-inheritance-type":
-                if argument not in INHERITANCES:
-                    expected = ", ".join(sorted(INHERITANCES))
-                    raise RecordError("bad-acl", f"{name}={argument!r}; expected one of {expected}")
-                self._acl["inheritance"] = INHERITANCES[argument]
-            case _:
-                self._case_sensitive = CASES[name]
-
-    def _add_principal(self, name: str, argument: str | None) -> None:
-        """Add a principal. The deployed parser keeps one of `bob@d` and `d/bob`."""
-        principal = require_argument(name, argument).strip(TRIMMED)
-        if not principal:
-            raise RecordError("bad-acl", f"{name}={argument!r}; expected a name")
-        if self._lacks_namespace:
-            reason = f"{name} after namespace without an argument; expected namespace=…"
-            raise RecordError("no-argument", reason)
-        scope, access = PRINCIPALS[name]
-        namespace = "Default" if self._namespace is None else self._namespace
-        if not self._is_repeated((scope, access, namespace, *_split_domain(principal))):
-            self._principals.append(
-                Principal(name=principal, scope=scope, access=access, namespace=self._namespace)
-            )
-
-    def _sent_acl(self, parent_url: str | None) -> Acl | None:
-        """Return the ACL. The deployed parser drops it without content; a deletion needs none."""
-        if not self._sends_acl and (self._principals or self._acl or self.parent is not None):
-            self._note("acl-ignored", "acl-… commands without acl; ignored, as it asks for that")
-        if not self._sends_acl or self.final:
-            return None
-        if self._content is None:
-            kept = "forgotten" if self._is_strict else "kept"
-            self._note("acl-without-content", f"an ACL that no content follows; {kept}")
-            if self._is_strict:
-                return None
-        principals = tuple(self._principals)
-        if self._case_sensitive is not None:  # the last rule of case is for all
-            case = self._case_sensitive
-            principals = tuple(replace(each, case_sensitive=case) for each in principals)
-        return replace(Acl(inherit_from=parent_url, principals=principals), **self._acl)
-
-
-def _split_domain(principal: str) -> tuple[str, str]:
-    """Return the name and the domain of a principal."""
-    at = min((principal.find(mark) for mark in _DOMAIN_MARKS if mark in principal), default=-1)
-    if at < 0:
-        return principal, ""
-    left, right = principal[:at], principal[at + 1 :]
-    return (left, right) if principal[at] == "@" else (right, left)

@@ -1,0 +1,1 @@
+"""Records that are alike, in columns; docs/routes.md defines the words."""

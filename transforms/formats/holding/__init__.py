@@ -1,0 +1,1 @@
+"""What formats hold: rules that adapt a record, refusals, and values with a known form."""

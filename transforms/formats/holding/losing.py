@@ -29,7 +29,7 @@ _PLAIN_FIELDS = (
 )
 
 
-class Rule(NamedTuple):
+class LosingRule(NamedTuple):
     """A rule, and the fields of a record of which it needs at least one."""
 
     fields: tuple[str, ...]
@@ -71,60 +71,60 @@ def _stating(names: Iterable[str]) -> tuple[Callable[[Record], object], object]:
     return get, get(NOTHING)
 
 
-def _protection(holds: Holds) -> Rule | None:
+def _protection(holds: Holds) -> LosingRule | None:
     """State the protection of a document other than its ACL in the hint that the format has."""
-    return Rule(("crawl", "metadata"), partial(fit_protection, held=holds.fields))
+    return LosingRule(("crawl", "metadata"), partial(fit_protection, held=holds.fields))
 
 
-def _acl(holds: Holds) -> Rule | None:
+def _acl(holds: Holds) -> LosingRule | None:
     """Lose the ACL."""
     return None if "acl" in holds.fields else _losing_fields("acl")
 
 
-def _content(holds: Holds) -> Rule | None:
+def _content(holds: Holds) -> LosingRule | None:
     """Lose the content; a body stays where it is held."""
     if "content" in holds.fields:
         return None
-    return Rule(("content", "body"), partial(lose_content, keeps_body="body" in holds.fields))
+    return LosingRule(("content", "body"), partial(lose_content, keeps_body="body" in holds.fields))
 
 
-def _plain_fields(holds: Holds) -> Rule | None:
+def _plain_fields(holds: Holds) -> LosingRule | None:
     """Lose the fields that have no other place."""
     lost = [name for name in _PLAIN_FIELDS if name not in {*holds.fields, *_moved(holds)}]
     return _losing_fields(*lost) if lost else None
 
 
-def _body(holds: Holds) -> Rule | None:
+def _body(holds: Holds) -> LosingRule | None:
     """Make a body the content."""
     if "content" not in holds.fields or "body" in holds.fields:
         return None
-    return Rule(("body",), partial(body_as_content, unheld={*_TYPES} - holds.fields))
+    return LosingRule(("body",), partial(body_as_content, unheld={*_TYPES} - holds.fields))
 
 
-def _texts(holds: Holds) -> Rule | None:
+def _texts(holds: Holds) -> LosingRule | None:
     """Put texts into the metadata."""
     names = tuple(name for name in TEXTS if name in _moved(holds))
     move = partial(texts_as_metadata, names=names, keeps_empty=holds.empty_metadata)
-    return Rule(names, move) if names else None
+    return LosingRule(names, move) if names else None
 
 
-def _named_fields(holds: Holds) -> Rule | None:
+def _named_fields(holds: Holds) -> LosingRule | None:
     """Put named fields into the metadata."""
-    return Rule(("fields",), fields_as_metadata) if "fields" in _moved(holds) else None
+    return LosingRule(("fields",), fields_as_metadata) if "fields" in _moved(holds) else None
 
 
-def _hints(holds: Holds) -> Rule | None:
+def _hints(holds: Holds) -> LosingRule | None:
     """Lose hints for crawling, ranking and showing."""
     lost = _lost_hints(holds)
-    return Rule(("crawl",), partial(lose_hints, names=lost)) if lost else None
+    return LosingRule(("crawl",), partial(lose_hints, names=lost)) if lost else None
 
 
-def _extras(holds: Holds) -> Rule | None:
+def _extras(holds: Holds) -> LosingRule | None:
     """Lose the extras of other formats."""
     if holds.extras == ("",):
         return None
     begins = holds.extras
-    return Rule(
+    return LosingRule(
         ("extras",), partial(keep_extras, is_kept=lambda extra: extra.place.startswith(begins))
     )
 
@@ -136,8 +136,8 @@ _RULES = (
 """In the order in which they are applied: a body and texts are looked at before they move."""
 
 
-def _losing_fields(*names: str) -> Rule:
-    return Rule(names, partial(lose_fields, names=names))
+def _losing_fields(*names: str) -> LosingRule:
+    return LosingRule(names, partial(lose_fields, names=names))
 
 
 def _moved(holds: Holds) -> frozenset[str]:

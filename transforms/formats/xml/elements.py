@@ -21,9 +21,10 @@ from feedferry.transforms.formats.base import ReadOptions
 from feedferry.transforms.formats.element_names import ElementNames
 from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
 from feedferry.transforms.formats.fast_path.elements.element_block import ElementBlock
+from feedferry.transforms.formats.xml.scanning.frame_reader import HEADER_DAMAGED
 from feedferry.transforms.formats.xml.scanning.raw_elements import Bulk, RawElement
 from feedferry.transforms.formats.xml.scanning.rejected_ranges import find_url
-from feedferry.transforms.formats.xml.scanning.scanner import HEADER_DAMAGED, RecordScanner
+from feedferry.transforms.formats.xml.scanning.scanner import RecordScanner
 from feedferry.transforms.formats.xml.serializer import shut_parser
 
 _MAX_ATTRIBUTES = 1000

@@ -1,0 +1,1 @@
+"""Columns of values, and batches of records that have one shape."""

@@ -1,0 +1,1 @@
+"""Blocks of records of which only elements are alike."""

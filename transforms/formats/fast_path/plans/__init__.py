@@ -1,0 +1,1 @@
+"""What writers make of columns."""

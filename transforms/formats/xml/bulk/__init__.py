@@ -1,0 +1,1 @@
+"""Reads runs of elements at once."""

@@ -1,0 +1,1 @@
+"""Finds the records of XML, however damaged it is."""

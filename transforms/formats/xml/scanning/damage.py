@@ -25,18 +25,18 @@ class Damage:
     def __init__(
         self, search: MarkupSearch, markup: RecordMarkup, document: DocumentState, span: Span
     ) -> None:
-        self._buffer, self._search, self._markup = search.buffer, search, markup
-        self._document, self._span = document, span
+        self.buffer, self.search, self.markup = search.buffer, search, markup
+        self.document, self.span = document, span
 
     def set_aside(self, fault: BadRange, *, is_inside: bool = False) -> Reject:
         """Consume everything up to the next place at which a record can begin.
 
         `is_inside` says that the fault is in a record.
         """
-        buffer, rejected = self._buffer, RejectedRange(self._buffer, self._span, fault)
+        buffer, rejected = self.buffer, RejectedRange(self.buffer, self.span, fault)
         at, is_open = fault.end, False
         while True:
-            token = buffer.search(self._markup.after_damage, at)
+            token = buffer.search(self.markup.after_damage, at)
             if token is None:
                 rejected.drop(max(at, buffer.end - OVERLAP_BYTES))
                 at = buffer.position
@@ -56,11 +56,11 @@ class Damage:
                 is_expected = not is_inside or self._is_after_tag(token)
                 end = self.pass_frame(token.begin, is_expected=is_expected)
                 reject = rejected.finish(buffer.text_end(end.position))
-                self._document.context = end.context
+                self.document.context = end.context
                 return reject
             is_open = kind == "opened" or (is_open and kind != "closed")
             if kind in SECTIONS:
-                close = self._search.find_section_end(kind, token.begin, token.begin)
+                close = self.search.find_section_end(kind, token.begin, token.begin)
                 if isinstance(close, BadRange) and close.code == "record-too-large":
                     self._drop_cdata(rejected, at)
                     at = buffer.position
@@ -76,22 +76,22 @@ class Damage:
             end = self.pass_frame(token.begin, is_expected=self._is_after_tag(token))
             if end.position > token.begin:
                 return self.reject_up_to(end, fault)
-        standalone = self._buffer.search(
-            self._markup.standalone_with_url, self._buffer.position + 1, token.begin
+        standalone = self.buffer.search(
+            self.markup.standalone_with_url, self.buffer.position + 1, token.begin
         )
-        if standalone and name == self._markup.main:
+        if standalone and name == self.markup.main:
             fault = fault._replace(end=standalone.begin)
         return self.reject(fault)
 
     def reject_up_to(self, end: DamageEnd, fault: BadRange) -> Reject:
         """Reject the bytes before the end of damage, and enter the context after it."""
         reject = self.reject(fault._replace(end=end.position))
-        self._document.context = end.context
+        self.document.context = end.context
         return reject
 
     def reject(self, fault: BadRange) -> Reject:
         """Reject the bytes before the end that a fault states."""
-        return reject_range(self._buffer, self._span, fault)
+        return reject_range(self.buffer, self.span, fault)
 
     def pass_frame(self, at: int, *, is_expected: bool) -> DamageEnd:
         """Return where damage ends that has a tag of the frame at `at`, and the context after it.
@@ -99,34 +99,34 @@ class Damage:
         It ends at `at`, so that the tag is obeyed, if a tag `is_expected` there, and only markup of
         the frame follows it up to the next record.
         """
-        frame, context, after = self._markup.frame, self._document.context, at
+        frame, context, after = self.markup.frame, self.document.context, at
         run = last = at  # of the tags without text in between, and the last of these
         while True:
-            token = self._search.search(frame.around, after, at)
+            token = self.search.search(frame.around, after, at)
             if isinstance(token, BadRange) or token.kind in ("end", "begin"):
                 break
             after = token.end
             if token.kind in SECTIONS:
-                end = self._search.find_section_end(token.kind, token.begin, at)
+                end = self.search.find_section_end(token.kind, token.begin, at)
                 after = after if isinstance(end, BadRange) else end
             else:
                 run, last = run if self._is_gap(last, token.begin) else token.begin, token.begin
         is_found = not isinstance(token, BadRange)
         if not isinstance(token, BadRange) and token.kind == "end":
             return DamageEnd(token.end, context)
-        stop = self._buffer.end if isinstance(token, BadRange) else token.begin
+        stop = self.buffer.end if isinstance(token, BadRange) else token.begin
         if not self._is_gap(last, stop):
             return DamageEnd(stop, context)
         if is_expected and run == at:
             return DamageEnd(at, context)
         if not is_found:
-            is_end = self._buffer.is_all(frame.end, run, stop)
+            is_end = self.buffer.is_all(frame.end, run, stop)
             return DamageEnd(run if is_end else stop, context)
-        return DamageEnd(stop, self._context_after(self._buffer.text(run, stop)))
+        return DamageEnd(stop, self._context_after(self.buffer.text(run, stop)))
 
     def _drop_cdata(self, rejected: RejectedRange, at: int) -> None:
         """Drop a CDATA section that is too large for the buffer, so that it adds no records."""
-        buffer, closer = self._buffer, CDATA.closer
+        buffer, closer = self.buffer, CDATA.closer
         rejected.drop(at)
         while (close := buffer.find(closer, buffer.position)) < 0:
             rejected.drop(max(buffer.position, buffer.end - len(closer) + 1))
@@ -137,20 +137,20 @@ class Damage:
 
     def _is_after_tag(self, frame: Token) -> bool:
         """Whether an end tag of the frame follows a tag, whole or torn, and not a text."""
-        text_end = self._buffer.text_end(frame.begin)
-        text = self._buffer.text(self._buffer.position, text_end)
+        text_end = self.buffer.text_end(frame.begin)
+        text = self.buffer.text(self.buffer.position, text_end)
         is_after = text.endswith(b">") or text.rfind(b"<") > text.rfind(b">")
         return is_after and frame.text.startswith(b"</")
 
     def _is_gap(self, begin: int, end: int) -> bool:
         """Whether a tag of the frame and only markup between records is in a range."""
-        return self._buffer.is_all(self._markup.frame.tag_and_gap, begin, end)
+        return self.buffer.is_all(self.markup.frame.tag_and_gap, begin, end)
 
     def _context_after(self, frame: bytes) -> ElementContext:
         """Return the context after tags that are either obeyed or the text of a torn record."""
-        context, tags = self._document.context, self._markup.frame.tag.findall(frame)
+        context, tags = self.document.context, self.markup.frame.tag.findall(frame)
         if len(tags) == 2 and tags[1] == context.group:
             return context
-        is_group = all(self._markup.frame.group_tag.match(tag) for tag in tags)
+        is_group = all(self.markup.frame.group_tag.match(tag) for tag in tags)
         header = context.header if is_group else UNKNOWN
         return ElementContext(root=context.root, header=header, group=UNKNOWN, depth=1)

@@ -96,6 +96,11 @@ class MarkupSearch:
         self._last_closer[kind] = begin, close
         return close if close <= limit else None
 
+    def inside(self, kind: str, begin: int, end: int) -> tuple[int, int]:
+        """Return the range of the text of a section in the data of the buffer."""
+        section, start = SECTIONS[kind], self.buffer.start
+        return begin - start + len(section.opener), end - start - len(section.closer)
+
     def _is_full(self, since: int) -> bool:
         return self.buffer.end - since > self.max_bytes
 

@@ -33,7 +33,8 @@ and `_simple_elements` yields records that contain at most one CDATA section. `_
 everything else, one piece of markup at a time.
 
 `Buffer` has the bytes, `MarkupSearch` finds markup in them, `DocumentState` has the context,
-`Damage` finds its end, and `rejected_ranges` makes the rejects.
+`FrameReader` reads the markup between records, `Damage` finds its end, and
+`rejected_ranges` makes the rejects.
 """
 
 import codecs
@@ -53,27 +54,22 @@ from feedferry.transforms.formats.xml.scanning.ambiguous_sections import (
     find_certain_end,
 )
 from feedferry.transforms.formats.xml.scanning.buffer import Buffer, Token
-from feedferry.transforms.formats.xml.scanning.bulk_runs import RUN_BYTES, BulkRuns
 from feedferry.transforms.formats.xml.scanning.damage import Damage, DamageEnd
-from feedferry.transforms.formats.xml.scanning.document_state import UNKNOWN, DocumentState
+from feedferry.transforms.formats.xml.scanning.document_state import DocumentState
+from feedferry.transforms.formats.xml.scanning.frame_reader import FrameReader, ambiguity
 from feedferry.transforms.formats.xml.scanning.markup_search import BadRange, MarkupSearch
-from feedferry.transforms.formats.xml.scanning.raw_elements import Bulk, RawElement, Records
+from feedferry.transforms.formats.xml.scanning.raw_elements import (
+    RUN_BYTES,
+    Bulk,
+    BulkRuns,
+    RawElement,
+    Records,
+)
 from feedferry.transforms.formats.xml.scanning.record_markup import TAG, markup_of
-from feedferry.transforms.formats.xml.scanning.sections import CDATA, INSTRUCTION, SECTIONS
-
-HEADER_DAMAGED = "header-damaged"
+from feedferry.transforms.formats.xml.scanning.sections import CDATA, SECTIONS
 
 _TAG_BYTES = 2048
 """A longer start tag of a record is left to `_step`."""
-
-_CONTEXT_TAG_BYTES = 4 << 10
-"""Most bytes of the tag of a root or a group, which is parsed again with every batch of records."""
-
-_HEADER_BYTES = 16 << 10
-"""Most bytes of a header, which is part of the context of each record."""
-
-_DOCTYPE_BYTES = 16 << 10
-"""How far the end of a DOCTYPE is searched."""
 
 _LARGE_BYTES = 4 << 20
 """A record above this is not held twice."""
@@ -81,14 +77,6 @@ _LARGE_BYTES = 4 << 20
 _PREVIEW_BYTES = 40
 _SLASH = ord("/")
 _NAME = re.compile(rb"<([^\s<>/?!]+)")
-_TAGS = re.compile(rb"<(/?)([^\s<>/!?]+)[^<>]*?(/?)>")
-_QUOTED = rb""""[^"]*+"|'[^']*+'"""
-_SECTION = rb"<!--(?>[^-]++|-(?!->))*+-->|<\?(?>[^?]++|\?(?!>))*+\?>"
-_WHOLE_DOCTYPE = re.compile(
-    rb"<!DOCTYPE(?>[^<>\[\"']++|%b)*+(?:\[(?>[^\]\"'<]++|%b|%b|<(?!!--|\?|!DOCTYPE))*+\]\s*+)?>"
-    % (_QUOTED, _QUOTED, _SECTION)
-)
-"""A DOCTYPE with its internal subset; one with another one inside is torn."""
 
 
 class RecordScanner:
@@ -111,6 +99,7 @@ class RecordScanner:
         self._search = MarkupSearch(buffer, max_unit_bytes)
         self.document = DocumentState(span)
         self._damage = Damage(self._search, markup, self.document, span)
+        self._frame = FrameReader(self._damage, self._ambiguity)
         self._bulk = bulk and BulkRuns(buffer, bulk, markup.next_record, run_bytes=run_bytes)
         # The places of other encodings cannot be sought.
         self._stop = span.stop_after(span.offset) if self.is_utf8 else sys.maxsize
@@ -251,16 +240,16 @@ class RecordScanner:
         if kind == "record":
             return self._element(token.text[1:].decode())
         if kind in SECTIONS:
-            return self._pass_section(kind)
+            return self._frame.pass_section(kind)
         if kind == "doctype":
-            return self._doctype()
+            return self._frame.pass_doctype()
         if kind == "header":
-            return self._header()
+            return self._frame.enter_header()
         if kind in ("ungroup", "end"):
             self._buffer.consume(token.end)
             self.document.leave(kind)
             return None
-        return self._open(kind)
+        return self._frame.enter(kind)
 
     def _element(self, name: str) -> RawElement | Reject:
         """Return the element that begins here, or the reject of a torn one."""
@@ -287,7 +276,7 @@ class RecordScanner:
             if isinstance(at, BadRange):
                 break
             is_continued = kind == CDATA.kind and begin == cdata_end
-            text = self._inside(kind, begin, at)
+            text = self._search.inside(kind, begin, at)
             depth = depth if is_continued else 0
             depth = self._ambiguity.depth_after(name, self._buffer.data, *text, depth=depth)
             cdata_end = at
@@ -298,11 +287,6 @@ class RecordScanner:
                 closer = self._search.find_closer(opened, at, since) if opened else None
                 at = at if closer is None else closer + len(SECTIONS[opened].closer)
         return self._damage.set_aside(at, is_inside=True)
-
-    def _inside(self, kind: str, begin: int, end: int) -> tuple[int, int]:
-        """Return the range of the text of a section in the data of the buffer."""
-        section, start = SECTIONS[kind], self._buffer.start
-        return begin - start + len(section.opener), end - start - len(section.closer)
 
     def _take(self, name: str, end: int) -> RawElement:
         buffer = self._buffer
@@ -318,80 +302,7 @@ class RecordScanner:
         end = DamageEnd(token.end if token.kind == "end" else token.begin, self.context)
         if token.kind == "frame":
             end = self._damage.pass_frame(token.begin, is_expected=False)
-        return self._damage.reject_up_to(end, _ambiguity(kind, end.position))
-
-    # Root, group, header, DOCTYPE and sections
-
-    def _open(self, kind: str) -> Reject | None:
-        """Enter the root or a group; if its tag cannot be read, enter it and return a reject."""
-        begin, end = self._buffer.position, self._search.find_tag_end()
-        if not isinstance(end, BadRange) and end - begin > _CONTEXT_TAG_BYTES:
-            end = self._too_large("a start tag", end, _CONTEXT_TAG_BYTES)
-        self.document.documents += kind == "root"
-        if isinstance(end, BadRange):
-            reject = self._damage.set_aside(end)
-            self.document.enter(kind, reject.data[:_CONTEXT_TAG_BYTES].rstrip(b">") or b"<")
-            return reject
-        text = self._buffer.text(begin, end)
-        self._buffer.consume(end)
-        self.document.has_root = True
-        if not text.endswith(b"/>"):
-            self.document.enter(kind, text)
-        elif kind == "root":
-            self.document.note_ended(ElementContext(root=text))
-        return None
-
-    def _header(self) -> Reject | None:
-        """Enter the header; one that is damaged is entered too, and returned as a reject."""
-        buffer, begin = self._buffer, self._buffer.position
-        token = self._search.search(self._markup.header_end, begin + 1, begin)
-        if not isinstance(token, BadRange):
-            end, is_whole = token.end, bool(token.text)
-        elif token.code == "torn-record" and self._span.length is not None:
-            end, is_whole = buffer.end, False  # no record in this span
-        else:
-            return self._damage.set_aside(token)
-        if end - begin > _HEADER_BYTES:
-            return self._damage.set_aside(self._too_large("a header", end, _HEADER_BYTES))
-        if self.context.header not in (b"", UNKNOWN):
-            fault = BadRange("stray", "a second header; expected a record", end)
-            return self._damage.reject(fault)
-        header = buffer.text(begin, end)
-        self.document.enter_header(header)
-        if is_whole and _is_balanced(header):
-            buffer.consume(end)
-            return None
-        after = DamageEnd(end, self.context)
-        if buffer.match(self._markup.frame.tag, end):
-            after = self._damage.pass_frame(end, is_expected=True)
-        reason = "a header without its end, or with tags that do not match; expected </header>"
-        return self._damage.reject_up_to(after, BadRange(HEADER_DAMAGED, reason, end))
-
-    def _doctype(self) -> Reject | None:
-        """Pass a DOCTYPE; without the limit, many torn ones would be searched to the same end."""
-        buffer, begin = self._buffer, self._buffer.position
-        limit = begin + _DOCTYPE_BYTES
-        while (doctype := buffer.match(_WHOLE_DOCTYPE, begin, limit)) is None:
-            if buffer.end >= limit or not buffer.read_on():
-                return self._damage.set_aside(
-                    BadRange("malformed", "a DOCTYPE without its end", begin + 9)
-                )
-        self.document.note_prolog(doctype.text)
-        buffer.consume(doctype.end)
-        return None
-
-    def _pass_section(self, kind: str) -> Reject | None:
-        begin = self._buffer.position
-        end = self._search.find_section_end(kind, begin, begin)
-        if isinstance(end, BadRange):
-            return self._damage.set_aside(end)
-        text = self._inside(kind, begin, end)
-        if self._ambiguity.swallows_records(self._buffer.data, *text, kind=kind):
-            return self._damage.reject(_ambiguity(kind, end))
-        if kind == INSTRUCTION.kind:
-            self.document.note_prolog(self._buffer.text(begin, end))
-        self._buffer.consume(end)
-        return None
+        return self._damage.reject_up_to(end, ambiguity(kind, end.position))
 
     # Bytes that are no record
 
@@ -426,24 +337,3 @@ class RecordScanner:
             f"{where}: the reader does not advance; expected at least one byte to be read: "
             "report this defect of feedferry"
         )
-
-    def _too_large(self, what: str, end: int, max_bytes: int) -> BadRange:
-        length = end - self._buffer.position
-        reason = f"{what} of {length} bytes; expected at most {max_bytes}"
-        return BadRange("too-large", reason, end)
-
-
-def _is_balanced(markup: bytes) -> bool:
-    """Whether each end tag in the markup of a header ends the element that was begun last."""
-    names: list[bytes] = []
-    for slash, name, is_empty in _TAGS.findall(markup):
-        if not slash:
-            names += [] if is_empty else [name]
-        elif not names or names.pop() != name:
-            return False
-    return not names
-
-
-def _ambiguity(kind: str, end: int) -> BadRange:
-    section = SECTIONS[kind]
-    return BadRange(section.ambiguous_code, section.ambiguous_reason, end)
