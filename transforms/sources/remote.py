@@ -156,7 +156,7 @@ def open_remote(path: str, offset: int = 0) -> IO[bytes]:
     SourceError if there is no connection to its server.
     """
     if is_object(path):
-        from feedferry.transforms.storage.objects.object_storage import ObjectStream
+        from feedferry.transforms.storage.objects.object_stream import ObjectStream
 
         stream: RemoteStream = ObjectStream(*locate_object(path), offset, uri=path)
     else:
@@ -186,7 +186,7 @@ def match_remote(pattern: str) -> dict[str, FileSignature | None]:
             return {join_uri(root, name[begin:]): None for name in sorted(files.glob(path))}
     from fsspec.utils import glob_translate
 
-    from feedferry.transforms.storage.objects.object_storage import list_objects
+    from feedferry.transforms.storage.objects.requests import list_objects
 
     bucket, key = locate_object(pattern)
     folder = _folder_of(key)
