@@ -11,9 +11,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from contextlib import contextmanager
-from types import FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import TypeVar
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -26,6 +26,7 @@ _IMPORT = "<frozen importlib._bootstrap>"
 _SIGNAL_EXIT = 128
 """A shell expects this plus the number of the signal."""
 
+_uninterrupted: set[CodeType] = set()
 _Result = TypeVar("_Result")
 
 
@@ -44,10 +45,10 @@ def deadline_raised(at: float | None) -> Iterator[None]:
         yield
         return
 
-    outer = _count_imports(sys._getframe())
+    outer = _count_uninterrupted(sys._getframe())
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if _count_imports(frame) == outer:
+        if _count_uninterrupted(frame) == outer:
             raise DeadlinePassed
         signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS)
 
@@ -70,13 +71,13 @@ def raised() -> Iterator[None]:
     """
     is_ending = False
     report = sys.unraisablehook
-    outer = _count_imports(sys._getframe())
+    outer = _count_uninterrupted(sys._getframe())
 
     def handle(number: int, frame: FrameType | None) -> None:
         nonlocal is_ending
         if is_ending:
             os._exit(_SIGNAL_EXIT + number)
-        if _count_imports(frame) > outer:
+        if _count_uninterrupted(frame) > outer:
             _send_later(number)
             return
         is_ending = True
@@ -146,16 +147,12 @@ def in_thread(call: Callable[[], _Result], name: str = "job") -> Future[_Result]
     return future
 
 
-def uninterrupted(call: Callable[[], _Result]) -> _Result:
-    """Return the result of a function that the exception of a signal cannot cut short.
-
-    Such exceptions are raised in the main thread. It waits for another thread, to the end.
-    """
-    future = in_thread(call)
-    try:
-        return future.result()
-    finally:
-        wait([future])
+def uninterrupted(function: Callable[[], _Result]) -> Callable[[], _Result]:
+    """Let signals and deadlines be raised only after calls of a function, as after imports."""
+    if not isinstance(function, FunctionType):
+        raise TypeError("a function")
+    _uninterrupted.add(function.__code__)
+    return function
 
 
 def write_in_handler(message: str) -> None:
@@ -164,11 +161,12 @@ def write_in_handler(message: str) -> None:
     os.write(_STDERR, f"{clear}{message}\n".encode())
 
 
-def _count_imports(frame: FrameType | None) -> int:
-    """Return the number of frames of imports in a stack."""
+def _count_uninterrupted(frame: FrameType | None) -> int:
+    """Return the number of frames in a stack that are not interrupted."""
     count = 0
     while frame is not None:
-        count += frame.f_code.co_filename == _IMPORT
+        code = frame.f_code
+        count += code.co_filename == _IMPORT or code in _uninterrupted
         frame = frame.f_back
     return count
 

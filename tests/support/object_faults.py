@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from feedferry.transforms.storage.objects import object_storage as objects
+from feedferry.transforms.storage.objects.requests import clients
 
 Fault = Callable[["Request"], str]
 """Returns what to do with a request: "pass", "slow" (503), "lose" the answer, or "cut" it.
@@ -119,13 +119,13 @@ def faulty_proxy(upstream: str) -> Iterator[FaultyProxy]:
         thread.start()
         patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxy.server_port}")
         patch.setenv("NO_PROXY", "*")
-        objects.clients.cache_clear()
+        clients.cache_clear()
         try:
             yield proxy
         finally:
             proxy.shutdown()
             thread.join()
-    objects.clients.cache_clear()
+    clients.cache_clear()
 
 
 def times(count: int, action: str, matches: Callable[[Request], bool]) -> Fault:

@@ -24,7 +24,7 @@ from moto.server import ThreadedMotoServer
 from feedferry.transforms.sources.remote import open_remote
 from feedferry.transforms.sources.remote.sftp import PASSWORD as PASSWORD_VARIABLE
 from feedferry.transforms.sources.remote.sftp import StrictSftp
-from feedferry.transforms.storage.objects import object_storage as objects
+from feedferry.transforms.storage.objects.requests import clients
 
 USER = "feeder"
 PASSWORD = "s3same/0pen@up"
@@ -90,11 +90,11 @@ def s3_at(endpoint: str) -> Iterator[Any]:  # the same
         patch.setenv("AWS_SECRET_ACCESS_KEY", PASSWORD)
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         patch.delenv("AWS_PROFILE", raising=False)
-        objects.clients.cache_clear()
+        clients.cache_clear()
         client = boto3.session.Session().client("s3")
         yield client
         client.close()
-    objects.clients.cache_clear()
+    clients.cache_clear()
 
 
 class SftpServer:

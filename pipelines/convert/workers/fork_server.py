@@ -124,19 +124,16 @@ def early_fork_server(options: ConvertOptions) -> Iterator[None]:
         end_fork_server()
 
 
+@uninterrupted
 def find_fork_server() -> ForkServer:
     """Return the server, which may have ended; start it if there is none."""
     if not _servers:
-        uninterrupted(lambda: _servers.append(ForkServer()))
+        _servers.append(ForkServer())
     return _servers[-1]
 
 
+@uninterrupted
 def end_fork_server() -> None:
     """Kill the server; the next pipeline starts one of its own."""
-
-    def end() -> None:
-        while _servers:
-            _servers[-1].kill()
-            _servers.pop()
-
-    uninterrupted(end)
+    while _servers:
+        _servers.pop().kill()

@@ -15,6 +15,7 @@ from feedferry.pipelines.observer.signals import (
     deadline_raised,
     draining,
     raised,
+    uninterrupted,
 )
 from feedferry.pipelines.options.display_options import DisplayOptions
 from feedferry.pipelines.terminal.display import TerminalObserver
@@ -147,3 +148,24 @@ def test_a_deadline_does_not_interrupt_an_import_and_is_raised_after_it(
         import_and_wait("swallows_deadline")
 
     assert sys.modules["swallows_deadline"].is_whole
+
+
+@uninterrupted
+def send_and_work() -> None:
+    signal.raise_signal(signal.SIGTERM)
+    work.append("done")
+
+
+work: list[str] = []
+
+
+def test_a_signal_is_raised_after_a_function_that_is_not_to_be_interrupted() -> None:
+    def send_and_wait() -> None:
+        send_and_work()
+        time.sleep(60)
+
+    work.clear()
+    with pytest.raises(Terminated), raised():
+        send_and_wait()
+
+    assert work == ["done"]

@@ -14,7 +14,7 @@ from feedferry.transforms.sources.listing import ListingEntry
 from feedferry.transforms.sources.remote import match_remote, open_remote, version_of
 from feedferry.transforms.sources.tree.folders.walk import list_tree
 from feedferry.transforms.sources.tree.rules.tree import Tree
-from feedferry.transforms.storage.objects.object_storage import FIRST_BYTES, REQUEST_BYTES
+from feedferry.transforms.storage.objects.object_stream import FIRST_BYTES, REQUEST_BYTES
 from support import remotes
 from support.bucket import Bucket, bucket_server
 

@@ -105,7 +105,7 @@ def _remote_folder(folder: ListingEntry) -> FolderItems:
 
 def _object_items(uri: str) -> Iterator[_Item]:
     """List all objects below a prefix: a request per folder takes too long."""
-    from feedferry.transforms.storage.objects.object_storage import list_objects
+    from feedferry.transforms.storage.objects.requests import list_objects
 
     bucket, prefix = locate_object(uri)
     begin = len(prefix) + 1 if prefix else 0
