@@ -19,9 +19,7 @@ def examples() -> dict[str, list[str]]:
 
 def test_each_kind_of_change_has_an_example() -> None:
     titles = [title for title, blocks in examples().items() if blocks]
-    assert titles == [
-        f"How to add {kind}" for kind in ("a format", "a source", "a flag", "a command", "an error")
-    ]
+    assert titles == [f"How to add {kind}" for kind in ("a flag", "a command", "an error")]
 
 
 @pytest.mark.filterwarnings("error")

@@ -16,6 +16,7 @@ import pytest
 pytest.register_assert_rewrite(
     "feedferry.testing.appliance_tests",
     "feedferry.testing.format_tests",
+    "feedferry.testing.source_tests",
 )
 
 from feedferry.testing.appliance_kit import ApplianceKit
@@ -24,6 +25,8 @@ from feedferry.testing.format_kit import HOST, MARK, FormatKit, words
 from feedferry.testing.format_tests import FormatExamples, FormatProperties, FormatTests
 from feedferry.testing.protection import ComparedPrincipal, Protection
 from feedferry.testing.scripted_server import ScriptedReply, ScriptedRequest, scripted_server
+from feedferry.testing.source_kit import SourceKit
+from feedferry.testing.source_tests import SourceTests
 
 __all__ = [
     "HOST",
@@ -38,6 +41,8 @@ __all__ = [
     "Protection",
     "ScriptedReply",
     "ScriptedRequest",
+    "SourceKit",
+    "SourceTests",
     "scripted_server",
     "words",
 ]

@@ -49,6 +49,7 @@ _STRANGERS = {
     "an empty reply": ScriptedReply(),
     "a page": ScriptedReply(body=b"<html><title>Log in</title></html>", content_type="text/html"),
     "a text": ScriptedReply(body=b"Welcome"),
+    "an empty object": ScriptedReply(body=b"{}", content_type="application/json"),
     "a redirect": ScriptedReply(302, headers={"Location": "http://127.0.0.1:1/"}),
     "no credentials": ScriptedReply(401, b"no"),
     "no permission": ScriptedReply(403, b"no"),
@@ -215,6 +216,16 @@ class ApplianceTests:
         assert result.exit_code in (1, 4)
         assert sum(outcome.accepted for outcome in result.account.outcomes) == 0
         assert not {*_states(result)} & {ChunkState.ACCEPTED, ChunkState.PARTLY_ACCEPTED}
+
+    def test_a_reply_for_fewer_records_accepts_none_of_them(
+        self, kit: ApplianceKit, appliance: ScriptedAppliance, run: Path
+    ) -> None:
+        if kit.accept(URLS[:1]) == kit.accept(URLS[:2]):
+            return  # a reply states no number
+        appliance.answer = lambda urls: kit.accept(urls[:1])
+        result = _push(appliance, run)
+        assert result.exit_code == 0
+        assert [urls for urls in appliance.requests if len(urls) == 1] == [(url,) for url in URLS]
 
     def test_a_run_is_not_finished_before_its_chunks_are_settled(
         self, kit: ApplianceKit, appliance: ScriptedAppliance, run: Path

@@ -134,6 +134,7 @@ class FormatExamples(KitTests):
                 assert {one_document(kit, each, kit.options[0]) for each in again} <= {text}
                 if not kit.is_loose:
                     assert [each.url for each in again] == [held.url]
+                    assert [*map(_stated, again)] == [_stated(held)]
 
     @_of(is_written)
     def test_the_losses_of_the_samples_are_those_that_the_format_declares(
@@ -275,8 +276,10 @@ def _check_outcomes(record: Record, target: Target) -> None:
     ]
 
 
-def _stated(record: Record) -> set[str]:
+def _stated(record: Record | Membership) -> set[str]:
     """The fields and hints that a record states; an ACL alone is written without the others."""
+    if isinstance(record, Membership):
+        return {"group", "members"}
     if is_alone(record):
         return {"acl"}
     values = asdict(record) | asdict(record.crawl or Crawl())

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.pipelines.options.flags import Flag, declare, decode, flags_of, shared_options
 from feedferry.pipelines.options.section import Section
 from feedferry.pipelines.options.value_parsers import (
@@ -18,11 +19,12 @@ from feedferry.pipelines.options.value_parsers import (
     choice_of,
     count_of,
 )
+from feedferry.schemas.choices import GROUPS
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.feed import CLEANUP, FEEDTYPES, REPLACE, check_datasource
 from feedferry.transforms.net.retry import RetryPolicy
 from feedferry.transforms.sinks.push.settings import Keep, OnRefusal, PushSettings, SeveralFull
-from feedferry.transforms.sinks.push.throttle.gate import BacklogLimits
+from feedferry.transforms.sinks.push.throttle.backlog import BacklogLimits
 from feedferry.transforms.sinks.push.throttle.window import SendWindow
 from feedferry.transforms.sinks.push.wire.auth import Auth
 
@@ -204,19 +206,26 @@ def parse_push_to(words: Mapping[str, object], *, name: str = "push_to") -> Push
     return None
 
 
-def check_pushed_format(name: str, push: PushSettings | None) -> None:
-    """Raise ConfigError for a format that the appliance, if there is one, does not take."""
+def check_pushed_format(options: ConvertOptions, push: PushSettings | None) -> None:
+    """Raise ConfigError for formats that the appliance, if there is one, does not take."""
     if push is None:
         return
+    from feedferry.transforms.formats import by_name
     from feedferry.transforms.sinks.push.push_plan import (
         pushed_formats,  # --help does not load the codecs
     )
 
-    names = pushed_formats(push.appliance.protocol)
+    name, names = options.to_format, pushed_formats(push.appliance.protocol)
     if name not in names:
         raise ConfigError(
             f"⟦to_format⟧ {name}: not for {push.appliance.url}, which takes {' or '.join(names)};"
             " expected one of these formats, or the address of another appliance"
+        )
+    groups = by_name(name).holds.groups_feed
+    if groups and groups not in names and options.groups == GROUPS[0]:
+        raise ConfigError(
+            f"⟦groups⟧ {options.groups}: groups would be written as {groups}, which"
+            f" {push.appliance.url} does not take; expected ⟦groups {GROUPS[1]}⟧"
         )
 
 

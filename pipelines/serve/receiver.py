@@ -12,13 +12,9 @@ from feedferry.pipelines.serve.gateway import Gateway
 from feedferry.pipelines.serve.http.endpoints import Callbacks, Endpoints
 from feedferry.pipelines.serve.http.server import HttpServer
 from feedferry.pipelines.serve.rehearsal import page, scenario
+from feedferry.pipelines.serve.rehearsal.delivery_table import SetAsideDelivery
 from feedferry.pipelines.serve.rehearsal.feeder import Digest, Feeder
-from feedferry.pipelines.serve.rehearsal.index import (
-    INDEX_FILE,
-    Index,
-    SetAsideDelivery,
-    digest_delivery,
-)
+from feedferry.pipelines.serve.rehearsal.index import INDEX_FILE, Index, digest_delivery
 from feedferry.pipelines.serve.settings import ServeSettings
 from feedferry.pipelines.serve.spool_writer import SpoolWriter
 from feedferry.pipelines.serve.worker_process import WorkerProcess
@@ -113,7 +109,7 @@ class Receiver:
 
     def _set_aside(self) -> list[SetAsideDelivery]:
         by_gateway = self._gateway.set_aside() if self._gateway else []
-        both = (*self._index.all_set_aside(), *by_gateway)
+        both = (*self._index.deliveries.all_set_aside(), *by_gateway)
         return sorted(both, key=lambda delivery: delivery.ordinal)
 
     def _render_page(self) -> bytes:
@@ -130,7 +126,7 @@ class Receiver:
             now=datetime.now(UTC),
             backlog=backlog,
             history=self._history.ages(),
-            feeds=tuple(self._index.feed_rows()),
+            feeds=tuple(self._index.deliveries.feed_rows()),
             totals=tuple(self._index.totals()),
             groups=self._index.groups_count(),
             spool_bytes=self._spool.bytes,
@@ -147,8 +143,8 @@ def _check_order(index: Index, spool: SpoolWriter) -> None:
 
     The next deliveries would have ordinals that the index has digested, and would be skipped.
     """
-    if index.applied > spool.ordinal:
+    if index.deliveries.applied > spool.ordinal:
         raise ConfigError(
-            f"{index.path}: made from {index.applied} deliveries, but {JOURNAL} has"
+            f"{index.path}: made from {index.deliveries.applied} deliveries, but {JOURNAL} has"
             f" {spool.ordinal}: remove the file, and it is made again from the deliveries"
         )

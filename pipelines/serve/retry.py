@@ -19,13 +19,12 @@ from feedferry.pipelines.serve.forward_journal import (
     ForwardJournal,
     ForwardState,
 )
-from feedferry.pipelines.serve.rehearsal.index import (
-    INDEX_FILE,
+from feedferry.pipelines.serve.rehearsal.delivery_table import (
     DeliveryStatus,
-    Index,
     SetAsideBy,
     SetAsideDelivery,
 )
+from feedferry.pipelines.serve.rehearsal.index import INDEX_FILE, Index
 from feedferry.schemas.delivery import JOURNAL, Delivery
 from feedferry.schemas.errors import ConfigError
 from feedferry.transforms.sources.spool import is_whole, name_of, queue_of, read_deliveries
@@ -49,7 +48,9 @@ def retry(spool: Path, wanted: str) -> int:
     ):
         deliveries = {delivery.ordinal: delivery for delivery in read_deliveries(spool)}
         by_gateway = [describe(each, deliveries.get(at)) for at, each in journal.set_aside.items()]
-        aside = sorted((*index.all_set_aside(), *by_gateway), key=lambda each: each.ordinal)
+        aside = sorted(
+            (*index.deliveries.all_set_aside(), *by_gateway), key=lambda each: each.ordinal
+        )
         chosen = [each for each in aside if wanted in ("all", str(each.ordinal), each.name)]
         if not chosen and wanted != "all":
             known = sorted({f"{each.ordinal} ({each.name})" for each in aside[:_MAX_LISTED]})
@@ -108,14 +109,16 @@ def _digest_again(first: Delivery, later: Sequence[Delivery], index: Index) -> N
     They are repeated together, so that old records do not overwrite newer ones. A delivery is
     dropped if a later one has replaced everything of the queue.
     """
-    last = index.applied
+    last = index.deliveries.applied
     done = [one for one in later if one.ordinal <= last]
-    replaced = [one for one in done if is_whole(one) and index.status(one.ordinal) in _APPLIED]
+    replaced = [
+        one for one in done if is_whole(one) and index.deliveries.status(one.ordinal) in _APPLIED
+    ]
     if replaced:
         reason = f"superseded by delivery {replaced[-1].ordinal}, and not digested"
-        index.end([first.ordinal], DeliveryStatus.FAILED, reason)
+        index.deliveries.end([first.ordinal], DeliveryStatus.FAILED, reason)
     else:
-        index.end([one.ordinal for one in (first, *done)], DeliveryStatus.WAITING)
+        index.deliveries.end([one.ordinal for one in (first, *done)], DeliveryStatus.WAITING)
 
 
 def _forward_again(first: Delivery, later: Sequence[Delivery], journal: ForwardJournal) -> None:

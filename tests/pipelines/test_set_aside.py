@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from feedferry.pipelines.serve.delivery_runs import Convert
 from feedferry.pipelines.serve.forward_journal import DeliveryOutcome, ForwardJournal, ForwardState
-from feedferry.pipelines.serve.gateway import DRAIN_SECONDS, Convert
-from feedferry.pipelines.serve.rehearsal.index import DeliveryStatus, Index
+from feedferry.pipelines.serve.gateway import DRAIN_SECONDS
+from feedferry.pipelines.serve.rehearsal.delivery_table import DeliveryStatus
+from feedferry.pipelines.serve.rehearsal.index import Index
 from feedferry.pipelines.serve.retry import retry
 from feedferry.pipelines.serve.spool_writer import SpoolWriter
 from feedferry.pipelines.serve.worker_process import WorkerProcess
@@ -151,16 +153,18 @@ def set_aside(spool: HandSpool, ordinal: int = 1) -> None:
     """Have the index set a delivery aside, and digest the others."""
     with Index(spool.root / "index.db") as index:
         for delivery in read_deliveries(spool.root):
-            index.begin(delivery)
+            index.deliveries.begin(delivery)
             if delivery.ordinal == ordinal:
-                index.end([ordinal], DeliveryStatus.SET_ASIDE, "not finished after 300 seconds")
+                index.deliveries.end(
+                    [ordinal], DeliveryStatus.SET_ASIDE, "not finished after 300 seconds"
+                )
             else:
                 index.digest(delivery, spool.root)
 
 
 def statuses(spool: HandSpool) -> list[DeliveryStatus]:
     with Index(spool.root / "index.db") as index:
-        return [row.status for row in reversed(index.feed_rows())]
+        return [row.status for row in reversed(index.deliveries.feed_rows())]
 
 
 @pytest.mark.parametrize("wanted", ["all", "2", "crm"])
@@ -190,7 +194,7 @@ def test_a_delivery_that_a_later_full_feed_supersedes_is_dropped_from_the_index(
     retry(spool.root, "all")
     assert statuses(spool) == [DeliveryStatus.FAILED, DeliveryStatus.COMPLETED]
     with Index(spool.root / "index.db") as index:
-        details = index.feed_rows()[1].details
+        details = index.deliveries.feed_rows()[1].details
     assert details == ("superseded by delivery 2, and not digested",)
 
 

@@ -1,24 +1,16 @@
 """A format that is added from outside: no other module knows it."""
 
-import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import islice
 from pathlib import Path
-from random import Random
 from threading import Thread
 from typing import ClassVar
 
 import pytest
 
 from feedferry.pipelines.cli.main import main
-from feedferry.schemas.reject import DEFECT, Reject
-from feedferry.testing.defects import put_in
-from feedferry.testing.mutations import Mutator
-from feedferry.testing.reader_properties import check
 from feedferry.transforms.formats import by_name, registered, sniff
-from kits import Kit
 from support.runs import chunks, column, convert, report
 from support.toy_format import TOY
 
@@ -136,17 +128,6 @@ def test_a_plan_and_a_table_of_losses_have_the_format(
     assert "http://intranet.example.com/quay" in capsys.readouterr().out
     assert main(["formats", "gsa-feed", "toy"]) == 0
     assert "acl" in capsys.readouterr().out
-
-
-def test_the_format_passes_the_tests_of_all_formats(monkeypatch: pytest.MonkeyPatch) -> None:
-    kit = Kit(format=TOY, reads_record="support.toy_format._record")
-    cases = Mutator([kit.document], [b"url: ", b"\n\n", b": "], random=Random(1)).cases()
-    for seed, data in enumerate(islice(cases, 200)):
-        check(kit, data, seed=seed)
-    put_in(monkeypatch, kit)
-    _, reject, _ = TOY.read(io.BytesIO(kit.document))
-    assert isinstance(reject, Reject)
-    assert reject.code == DEFECT
 
 
 def test_an_acl_that_the_format_does_not_hold_stops_the_run(

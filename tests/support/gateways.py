@@ -8,8 +8,9 @@ from typing import Self
 import msgspec
 
 from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.pipelines.serve.delivery_runs import Convert, convert_spans
 from feedferry.pipelines.serve.forward_journal import DeliveryOutcome
-from feedferry.pipelines.serve.gateway import DRAIN_SECONDS, RETRY, Convert, Gateway, convert_spans
+from feedferry.pipelines.serve.gateway import DRAIN_SECONDS, RETRY, Gateway
 from feedferry.pipelines.serve.rehearsal.index import Index
 from feedferry.pipelines.serve.worker_process import WorkerProcess
 from feedferry.transforms.net.retry import RetryPolicy
@@ -50,7 +51,7 @@ class GatewayRun(logging.Handler):
         convert: Convert = convert_spans,
     ) -> None:
         super().__init__()
-        for module in ("gateway", "spool_consumer"):
+        for module in ("gateway", "delivery_runs", "spool_consumer"):
             log = logging.getLogger(f"feedferry.pipelines.serve.{module}")
             log.setLevel(logging.INFO)
             log.handlers[:] = [self]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from feedferry.pipelines.serve.gateway import convert_spans
+from feedferry.pipelines.serve.delivery_runs import convert_spans
 from feedferry.pipelines.serve.rehearsal.index import digest_delivery
 from feedferry.schemas.account import Account
 from feedferry.schemas.delivery import Delivery

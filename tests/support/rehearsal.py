@@ -6,7 +6,8 @@ from typing import TypeVar
 
 import msgspec
 
-from feedferry.pipelines.serve.rehearsal.index import FeedRow, Index
+from feedferry.pipelines.serve.rehearsal.delivery_table import FeedRow
+from feedferry.pipelines.serve.rehearsal.index import Index
 from feedferry.pipelines.serve.worker_process import WorkerProcess
 from feedferry.schemas.delivery import JOURNAL, Delivery
 from feedferry.schemas.indexed_document import IndexedDocument
@@ -87,8 +88,8 @@ class InlineWorker(WorkerProcess):
 
 def digest_missing(index: Index, delivery: Delivery, spool: Path) -> None:
     """Digest a delivery unless the index has it."""
-    if delivery.ordinal > index.applied:
-        index.begin(delivery)
+    if delivery.ordinal > index.deliveries.applied:
+        index.deliveries.begin(delivery)
         index.digest(delivery, spool)
 
 
@@ -167,7 +168,7 @@ class Rehearsal:
 
     def apply(self, delivery: Delivery) -> FeedRow:
         digest_missing(self.index, delivery, self.spool)
-        return self.index.feed_rows()[0]
+        return self.index.deliveries.feed_rows()[0]
 
     def pages(self) -> list[str]:
         """The names of what is held."""

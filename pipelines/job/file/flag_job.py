@@ -37,7 +37,7 @@ def job_of_options(
 
     Raise ConfigError for an appliance that does not take the format.
     """
-    check_pushed_format(options.to_format, target)
+    check_pushed_format(options, target)
     given = {
         path: (key, word)
         for path, key in job_keys().items()

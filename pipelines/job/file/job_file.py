@@ -401,7 +401,7 @@ def _make_job(
         push = attempt(lambda: _push_of(settings, words))
         verify = attempt(lambda: _verify_of(settings, push))
     if convert is not None:
-        attempt(partial(check_pushed_format, convert.to_format, push))
+        attempt(partial(check_pushed_format, convert, push))
         attempt(partial(check_compared_format, convert.to_format, verify))
     appliance = _words(settings, ApplianceOptions)
     if errors or convert is None:

@@ -32,7 +32,8 @@ from feedferry.pipelines.serve.http.server import (
 )
 from feedferry.pipelines.serve.http.trusted_addresses import ALL, Trust
 from feedferry.pipelines.serve.rehearsal import page, thunderstone_result
-from feedferry.pipelines.serve.rehearsal.index import Index, SetAsideDelivery
+from feedferry.pipelines.serve.rehearsal.delivery_table import SetAsideDelivery
+from feedferry.pipelines.serve.rehearsal.index import Index
 from feedferry.pipelines.serve.rehearsal.scenario import BACKLOG, Behaviour
 from feedferry.pipelines.serve.rehearsal.thunderstone_result import ItemReplies
 from feedferry.pipelines.serve.settings import LOOPBACK, ServeSettings
@@ -223,7 +224,7 @@ class Endpoints:
                 "documents": documents,
                 "next": documents[-1].url if len(documents) >= int(text) else None,
                 "backlog": self._callbacks.backlog(),
-                "failed": self._index.failed_count(),
+                "failed": self._index.deliveries.failed_count(),
                 "set_aside": len(self._callbacks.set_aside()),
             }
         )

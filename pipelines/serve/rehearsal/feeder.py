@@ -9,7 +9,8 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from feedferry.pipelines.serve.rehearsal.index import DeliveryStatus, Index, digest_delivery
+from feedferry.pipelines.serve.rehearsal.delivery_table import DeliveryStatus
+from feedferry.pipelines.serve.rehearsal.index import Index, digest_delivery
 from feedferry.pipelines.serve.spool_consumer import SpoolConsumer, name
 from feedferry.pipelines.serve.worker_process import WorkerProcess
 from feedferry.schemas.delivery import Delivery
@@ -42,8 +43,8 @@ class Feeder(SpoolConsumer):
         super().__init__(spool, worker, retry=retry)
         self._index = index
         self._digest = digest
-        self._applied = index.applied
-        self._repeated = frozenset(index.open_deliveries())
+        self._applied = index.deliveries.applied
+        self._repeated = frozenset(index.deliveries.open_deliveries())
 
     def is_open(self, delivery: Delivery) -> bool:
         """Whether a delivery is not digested, or is to be digested again."""
@@ -51,12 +52,12 @@ class Feeder(SpoolConsumer):
 
     def process(self, delivery: Delivery) -> bool:
         index = self._index
-        index.begin(delivery)
+        index.deliveries.begin(delivery)
         arguments = (index.path, delivery, self.spool, index.reading)
         self.worker.run(self._digest, *arguments, size=delivery.bytes)
-        if errors := index.errors(delivery.ordinal):
+        if errors := index.deliveries.errors(delivery.ordinal):
             _log.warning("%s: %s", name(delivery), errors)
         return True
 
     def put_aside(self, delivery: Delivery, reason: str) -> None:
-        self._index.end([delivery.ordinal], DeliveryStatus.SET_ASIDE, reason)
+        self._index.deliveries.end([delivery.ordinal], DeliveryStatus.SET_ASIDE, reason)

@@ -11,12 +11,12 @@ import msgspec
 
 from feedferry.pipelines.report import pages
 from feedferry.pipelines.report.charts.drawing import INTEGER, SECONDS, Axes, Bin, Chart, draw
-from feedferry.pipelines.serve.rehearsal.index import (
-    DatasourceTotal,
+from feedferry.pipelines.serve.rehearsal.delivery_table import (
     DeliveryStatus,
     FeedRow,
     SetAsideDelivery,
 )
+from feedferry.pipelines.serve.rehearsal.index import DatasourceTotal
 from feedferry.schemas.indexed_document import DocumentOrigin
 from feedferry.schemas.units import format_duration
 from feedferry.transforms.sinks.push.wire.feedergate import XMLFEED, XMLGROUPS

@@ -5,9 +5,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from feedferry.pipelines.cli.main import main
+from feedferry.transforms.sinks.push.wire.address import APPLIANCES
+from feedferry.transforms.sinks.push.wire.protocol import Address, Endpoint
 from support.bulk_server import known
+from support.bulk_target import BULK_SERVER
 
 pytestmark = pytest.mark.slow
 
@@ -108,6 +112,25 @@ def test_a_file_is_not_pushed(
     message = capsys.readouterr().err
     assert "whole.xml: gsa-feed; expected bulk for http://127.0.0.1:9/hr: convert it" in message
     assert not Path("pushed/manifest.jsonl").exists()
+
+
+def test_an_appliance_of_documents_alone_is_refused_unless_groups_are_left_out(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    endpoint = Endpoint(name="feeds", formats=("gsa-feed",))
+    kind = replace(BULK_SERVER, name="feeds", endpoints=(endpoint,), find_url=find_feeds_url)
+    with APPLIANCES.registered(kind):
+        words = ("convert", "feed.xml", "-o", "out", "--to", "gsa-feed", "-n")
+        to = ("--push-to", "http://127.0.0.1:9/feeds")
+        assert refusal(capsys, here, *words, *to) == (
+            "feedferry: --groups send: groups would be written as gsa-groups, which"
+            " http://127.0.0.1:9/feeds does not take; expected --groups leave-out\n"
+        )
+        assert main([*words, *to, "--groups", "leave-out"]) == 1
+
+
+def find_feeds_url(address: Address) -> str | None:
+    return "http://127.0.0.1:9/feeds" if address.path == "/feeds" else None
 
 
 def test_rejects_are_not_replayed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -139,3 +139,22 @@ def test_the_newest_run_of_a_job_is_verified_at_its_target(
     assert "0003.txt" in capsys.readouterr().out
     assert main(["verify", "people.yaml", "--set", "verify.ignor=x"]) == 2
     assert "did you mean 'ignore'?" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_target_with_profiles_is_compared_by_the_profile_that_was_filled(
+    here: Path, appliance: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = TreeJob(here, appliance.url, documents=3, more="loss: {accept: [acl]}\nverify: target\n")
+    path = here / "people.yaml"
+    target = f"{{type: thunderstone, url: '{appliance.url}/recvdata.xml', profile: PROFILE}}"
+    text = path.read_text().split("target:")[0] + f"target: {target}\n"
+    text += "loss: {accept: [acl]}\nverify: target\n"
+    path.write_text(text.replace("PROFILE", "other"))
+    assert run() == 0
+    job.write("0000.txt", "changed")
+    path.write_text(text.replace("PROFILE", "apple"))
+    capsys.readouterr()
+    assert run("--fresh") == 0
+    assert "verified  1 same; against" in capsys.readouterr().out
+    assert main(["verify", "people.yaml", "--held-in", "other"]) == 1

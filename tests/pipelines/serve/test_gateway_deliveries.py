@@ -143,9 +143,9 @@ def test_full_feed_waits_for_earlier_digestions(spool: HandSpool) -> None:
     (delivery,) = read_deliveries(spool.root)
     gateway = GatewayRun(spool, appliance=THUNDERSTONE).gateway
     with closing(gateway.journal) as journal:
-        assert gateway.is_ready(delivery)
+        assert gateway.runs.is_ready(delivery)
         journal.append(DeliveryOutcome(2, ForwardState.FORWARDED))
-        assert not gateway.is_ready(delivery)
+        assert not gateway.runs.is_ready(delivery)
 
 
 def test_document_taken_during_a_pause_is_not_deleted(spool: HandSpool, wired: Wired) -> None:

@@ -8,7 +8,8 @@ from threading import Thread
 
 import pytest
 
-from feedferry.pipelines.serve.rehearsal.index import DatasourceTotal, DeliveryStatus, FeedRow
+from feedferry.pipelines.serve.rehearsal.delivery_table import DeliveryStatus, FeedRow
+from feedferry.pipelines.serve.rehearsal.index import DatasourceTotal
 from feedferry.pipelines.serve.rehearsal.page import CONTENT_SECURITY_POLICY, PageView, render
 from feedferry.schemas.indexed_document import DocumentOrigin
 from support.browser import Page, needs_chromium

@@ -7,7 +7,7 @@ import pytest
 
 from feedferry.pipelines.serve.gateway import Gateway
 from feedferry.pipelines.serve.receiver import Receiver
-from feedferry.pipelines.serve.rehearsal.index import SetAsideDelivery
+from feedferry.pipelines.serve.rehearsal.delivery_table import SetAsideDelivery
 from feedferry.pipelines.serve.settings import ServeSettings
 from feedferry.pipelines.serve.spool_consumer import BacklogHistory
 from feedferry.schemas.errors import ConfigError

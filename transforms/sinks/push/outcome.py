@@ -14,7 +14,7 @@ from feedferry.schemas.receipt import ChunkState, Receipt, Refusal, RefusalOf
 from feedferry.schemas.reject import Reject
 from feedferry.transforms.rules.known_rejects import entry_of
 from feedferry.transforms.sinks.push.model import ERASING_FEEDTYPES, count_records
-from feedferry.transforms.sinks.push.throttle.gate import BacklogCount
+from feedferry.transforms.sinks.push.throttle.backlog import BacklogCount
 from feedferry.transforms.storage.atomic import RejectFile
 from feedferry.transforms.storage.storage import LocalStorage
 

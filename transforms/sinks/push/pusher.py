@@ -66,7 +66,8 @@ from feedferry.transforms.sinks.push.push_plan import plan_chunks
 from feedferry.transforms.sinks.push.receipts import Receipts
 from feedferry.transforms.sinks.push.session import PushInterrupted, PushSession, RunSteps
 from feedferry.transforms.sinks.push.settings import OnRefusal, PushSettings
-from feedferry.transforms.sinks.push.throttle.gate import BacklogThrottle, SendGate, StopSignal
+from feedferry.transforms.sinks.push.throttle.backlog import BacklogThrottle
+from feedferry.transforms.sinks.push.throttle.gate import SendGate, StopSignal
 from feedferry.transforms.sinks.push.wire.client import ApplianceClient
 from feedferry.transforms.sinks.push.wire.responses import judge_response, retry_after_seconds
 from feedferry.transforms.storage.files.journal import DISK, Disk

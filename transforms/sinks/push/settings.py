@@ -5,7 +5,7 @@ import enum
 import msgspec
 
 from feedferry.transforms.net.retry import RetryPolicy
-from feedferry.transforms.sinks.push.throttle.gate import BacklogLimits
+from feedferry.transforms.sinks.push.throttle.backlog import BacklogLimits
 from feedferry.transforms.sinks.push.throttle.window import SendWindow
 from feedferry.transforms.sinks.push.wire.protocol import Appliance
 

@@ -6,7 +6,8 @@ import pybase64
 import pytest
 from msgspec.structs import replace
 
-from feedferry.pipelines.serve.rehearsal.index import DatasourceTotal, DeliveryStatus
+from feedferry.pipelines.serve.rehearsal.delivery_table import DeliveryStatus
+from feedferry.pipelines.serve.rehearsal.index import DatasourceTotal
 from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from feedferry.schemas.indexed_document import DocumentOrigin, IndexedDocument
 from feedferry.schemas.record import Arrival, Meta

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from feedferry.pipelines.serve.receiver import Receiver
+from feedferry.pipelines.serve.rehearsal.delivery_table import DeliveryStatus, SetAsideBy
 from feedferry.pipelines.serve.rehearsal.feeder import Digest, Feeder
-from feedferry.pipelines.serve.rehearsal.index import DeliveryStatus, SetAsideBy
 from feedferry.pipelines.serve.settings import ServeSettings
 from feedferry.pipelines.serve.worker_process import DEFAULT_LIMIT_SECONDS, WorkerProcess
 from feedferry.schemas.delivery import JOURNAL, Delivery
@@ -80,7 +80,7 @@ def digest_all(rehearsal: Rehearsal) -> None:
 
 
 def statuses(rehearsal: Rehearsal) -> dict[int, DeliveryStatus]:
-    return {row.ordinal: row.status for row in rehearsal.index.feed_rows()}
+    return {row.ordinal: row.status for row in rehearsal.index.deliveries.feed_rows()}
 
 
 def test_deliveries_before_and_after_the_start_are_digested_in_order(rehearsal: Rehearsal) -> None:
@@ -151,7 +151,7 @@ def test_what_is_no_feed_is_logged(rehearsal: Rehearsal, caplog: pytest.LogCaptu
         "delivery 1 of 'crm': Failed in error: ProcessFeed: parsing error: 001.xml:1: root element"
         " 'html'; expected <gsafeed>"
     ]
-    assert rehearsal.index.failed_count() == 1
+    assert rehearsal.index.deliveries.failed_count() == 1
 
 
 @pytest.mark.parametrize("error", [sqlite3.OperationalError, ConfigError])
@@ -189,7 +189,7 @@ def test_a_delivery_that_cannot_be_digested_is_set_aside_and_others_are_digested
     with feeding(rehearsal, digest, limit) as feeder:
         wait_until(lambda: feeder.backlog() == 0)
     assert rehearsal.pages() == ["a", "c"]
-    (aside,) = rehearsal.index.all_set_aside()
+    (aside,) = rehearsal.index.deliveries.all_set_aside()
     results = (aside.ordinal, aside.by, aside.name, aside.reason)
     assert results == (2, SetAsideBy.INDEX, "bad", reason)
 
@@ -217,7 +217,7 @@ def test_deliveries_of_a_retry_are_digested_before_later_ones(rehearsal: Rehears
     deliver(rehearsal, page("a"), datasource="bad")
     deliver(rehearsal, page("a", "newer"), datasource="sample")
     digest_all(rehearsal)
-    rehearsal.index.end([1], DeliveryStatus.WAITING)
+    rehearsal.index.deliveries.end([1], DeliveryStatus.WAITING)
     deliver(rehearsal, page("a", "newest!"))
     (rehearsal.spool / "fixed").touch()
     digest_all(rehearsal)

@@ -96,16 +96,16 @@ def test_a_full_feed_without_its_end_deletes_nothing(rehearsal: Rehearsal) -> No
 
 def test_a_delivery_is_known_when_it_is_digested(rehearsal: Rehearsal) -> None:
     delivery = rehearsal.write(gsa_feed(), datasource="sample", feedtype="full")
-    before = rehearsal.index.is_digested(delivery.ordinal)
+    before = rehearsal.index.deliveries.is_digested(delivery.ordinal)
     rehearsal.apply(delivery)
-    assert (before, rehearsal.index.is_digested(delivery.ordinal)) == (False, True)
+    assert (before, rehearsal.index.deliveries.is_digested(delivery.ordinal)) == (False, True)
 
 
 def test_index_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "index.db"
     sqlite3.connect(path).close()
     with pytest.raises(SourceError) as caught, open_index(path) as index:
-        index.is_digested(1)
+        index.deliveries.is_digested(1)
     assert str(caught.value) == (
         f"{path}: no such table: deliveries; expected the index of the spool; stop the receiver and"
         " remove the file: it is made again from the deliveries"

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from feedferry.pipelines.serve.rehearsal import index as index_module
-from feedferry.pipelines.serve.rehearsal.index import DeliveryStatus, FeedRow, Index
+from feedferry.pipelines.serve.rehearsal.delivery_table import DeliveryStatus, FeedRow
+from feedferry.pipelines.serve.rehearsal.index import Index
 from feedferry.pipelines.serve.worker_process import SetAsideError
 from feedferry.schemas.errors import ConfigError, ProgressError
 from feedferry.testing.defects import break_at, put_in
@@ -43,9 +44,9 @@ DIGEST_AND_WAIT = """
 import sys
 from pathlib import Path
 from feedferry.schemas.delivery import Delivery
-from feedferry.pipelines.serve.rehearsal import index
+from feedferry.pipelines.serve.rehearsal import index, index_database
 
-index._SETTINGS = (*index._SETTINGS, "PRAGMA cache_size = 10")
+index_database._SETTINGS = (*index_database._SETTINGS, "PRAGMA cache_size = 10")
 read_changes = index.read_changes
 
 def wait_in_the_middle(*arguments):
@@ -62,7 +63,7 @@ delivery = Delivery(
     datasource="sample", feedtype="full"
 )
 rehearsal = index.Index(spool / "index.db")
-rehearsal.begin(delivery)
+rehearsal.deliveries.begin(delivery)
 rehearsal.digest(delivery, spool)
 """
 """A receiver that stops in the middle of a feed, when a large part is in the file."""
@@ -76,7 +77,7 @@ NO_END = "the end of the stream; expected </gsafeed>: more records may have foll
 def test_a_delivery_is_a_row_of_the_page(rehearsal: Rehearsal) -> None:
     markup = gsa_feed(page("a"), page("b", inner=metadata(x="")))
     rehearsal.feed(markup, feedtype="full")
-    assert rehearsal.index.feed_rows() == [
+    assert rehearsal.index.deliveries.feed_rows() == [
         FeedRow(
             ordinal=1,
             endpoint="xmlfeed",
@@ -104,9 +105,13 @@ def test_the_last_feeds_of_each_datasource_and_endpoint_are_newest_first(
     for _ in range(6):
         rehearsal.feed(gsa_feed(), datasource="often")
     rehearsal.groups(xmlgroups(), groupsource="often")
-    rows = rehearsal.index.feed_rows()
+    rows = rehearsal.index.deliveries.feed_rows()
     assert [row.ordinal for row in rows] == [8, 7, 6, 5, 4, 3, 1]
-    assert [row.ordinal for row in rehearsal.index.feed_rows(per_datasource=1)] == [8, 7, 1]
+    assert [row.ordinal for row in rehearsal.index.deliveries.feed_rows(per_datasource=1)] == [
+        8,
+        7,
+        1,
+    ]
 
 
 def test_a_finished_delivery_is_not_digested_again(rehearsal: Rehearsal) -> None:
@@ -234,7 +239,7 @@ def test_a_defect_of_the_index_costs_one_record_or_group(
 def test_a_locked_index_is_not_the_fault_of_the_delivery(tmp_path: Path) -> None:
     rehearsal = Rehearsal(tmp_path)
     delivery = rehearsal.write(gsa_feed(page("a")), datasource="sample", feedtype="full")
-    rehearsal.index.begin(delivery)
+    rehearsal.index.deliveries.begin(delivery)
     with (
         closing(rehearsal.index),
         closing(sqlite3.connect(tmp_path / "index.db", isolation_level=None)) as other,
@@ -274,11 +279,11 @@ def test_a_receiver_that_is_killed_leaves_the_index_as_it_was(tmp_path: Path) ->
         assert worker.stdout.readline() == b"digesting\n"
         os.kill(worker.pid, signal.SIGKILL)
     with Index(tmp_path / "index.db") as index:
-        status = index.feed_rows()[0].status
+        status = index.deliveries.feed_rows()[0].status
         assert [document.url for document in index.documents()] == [f"{HOST}a"]
-        assert (index.applied, status) == (1, DeliveryStatus.IN_PROGRESS)
+        assert (index.deliveries.applied, status) == (1, DeliveryStatus.IN_PROGRESS)
         index.digest(delivery, tmp_path)
-        assert (index.totals()[0].documents, index.applied) == (20_000, 2)
+        assert (index.totals()[0].documents, index.deliveries.applied) == (20_000, 2)
 
 
 def test_documents_are_in_the_order_of_the_utf_8_of_urls(rehearsal: Rehearsal) -> None:

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from lxml import html
 
-from feedferry.pipelines.serve.rehearsal.index import (
-    DatasourceTotal,
+from feedferry.pipelines.serve.rehearsal.delivery_table import (
     DeliveryStatus,
     FeedRow,
     SetAsideBy,
     SetAsideDelivery,
 )
+from feedferry.pipelines.serve.rehearsal.index import DatasourceTotal
 from feedferry.pipelines.serve.rehearsal.page import CONTENT_SECURITY_POLICY, PageView, render
 from feedferry.pipelines.serve.spool_consumer import BacklogHistory
 from feedferry.schemas.indexed_document import DocumentOrigin

@@ -25,7 +25,8 @@ from feedferry.transforms.sinks.push.model import ApplianceResponse
 from feedferry.transforms.sinks.push.outcome import PushAccount, PushProgress, write_rejects
 from feedferry.transforms.sinks.push.pusher import Pusher
 from feedferry.transforms.sinks.push.settings import OnRefusal, PushSettings
-from feedferry.transforms.sinks.push.throttle.gate import BacklogLimits, StopSignal
+from feedferry.transforms.sinks.push.throttle.backlog import BacklogLimits
+from feedferry.transforms.sinks.push.throttle.gate import StopSignal
 from feedferry.transforms.sinks.push.wire.feedergate import FEEDERGATE
 from feedferry.transforms.sinks.push.wire.protocol import RunSession
 from feedferry.transforms.storage.files.journal import DISK, Disk

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from feedferry.schemas.check import CheckLine, fail_of, ok, warn
 from feedferry.schemas.units import counted
 from feedferry.transforms.sinks.push.model import ApplianceResponse
-from feedferry.transforms.sinks.push.throttle.gate import BacklogLimits
+from feedferry.transforms.sinks.push.throttle.backlog import BacklogLimits
 from feedferry.transforms.sinks.push.wire.client import ApplianceClient
 from feedferry.transforms.sinks.push.wire.protocol import Appliance, ApplianceReader
 from feedferry.transforms.sinks.push.wire.reader import TargetReader

@@ -20,7 +20,7 @@ from feedferry.transforms.sinks.push.model import (
     ResponseMeaning,
     Verdict,
 )
-from feedferry.transforms.sinks.push.throttle.gate import BacklogCount
+from feedferry.transforms.sinks.push.throttle.backlog import BacklogCount
 from feedferry.transforms.sinks.push.wire.body import RequestBody, multipart
 from feedferry.transforms.sinks.push.wire.protocol import Address, ApplianceProtocol, Endpoint
 from feedferry.transforms.sinks.push.wire.rehearsal_documents import LISTED_FIELDS, list_documents

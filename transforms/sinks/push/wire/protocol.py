@@ -21,7 +21,7 @@ from feedferry.transforms.sinks.push.model import (
     ChunkPart,
     Verdict,
 )
-from feedferry.transforms.sinks.push.throttle.gate import BacklogCount
+from feedferry.transforms.sinks.push.throttle.backlog import BacklogCount
 from feedferry.transforms.sinks.push.wire.auth import Auth
 from feedferry.transforms.sinks.push.wire.body import RequestBody
 

@@ -17,13 +17,12 @@ from hypothesis import strategies as st
 
 from feedferry.schemas.errors import BusyError, ConfigError
 from feedferry.transforms.net.retry import RetryPolicy
-from feedferry.transforms.sinks.push.throttle.gate import (
+from feedferry.transforms.sinks.push.throttle.backlog import (
     BacklogCount,
     BacklogLimits,
     BacklogThrottle,
-    SendGate,
-    StopSignal,
 )
+from feedferry.transforms.sinks.push.throttle.gate import SendGate, StopSignal
 from feedferry.transforms.sinks.push.throttle.window import SendWindow, parse_window
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)  # 13:00 in Berlin

@@ -13,7 +13,7 @@ from feedferry.transforms.sinks.push.model import (
     ResponseMeaning,
     Verdict,
 )
-from feedferry.transforms.sinks.push.throttle.gate import BacklogCount
+from feedferry.transforms.sinks.push.throttle.backlog import BacklogCount
 from feedferry.transforms.sinks.push.wire.feedergate import FEEDERGATE
 from feedferry.transforms.sinks.push.wire.protocol import ApplianceProtocol
 from feedferry.transforms.sinks.push.wire.recvdata import RECVDATA

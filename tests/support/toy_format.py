@@ -1,4 +1,4 @@
-"""A complete format as a package that can be installed: the example of how a format is added.
+"""A small format that only tests know.
 
 A document is a block of `name: value` lines, and a blank line ends it::
 

@@ -1,0 +1,242 @@
+"""The runs that convert the deliveries of a spool for one appliance, each in a folder of its own.
+
+A full feed for an appliance without full feeds is preceded by the deletions of the documents that
+it leaves out.
+"""
+
+import filecmp
+import logging
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from feedferry.pipelines.convert.inputs.source_runs import settings_of
+from feedferry.pipelines.convert.publication.account_checks import check_account
+from feedferry.pipelines.convert.publication.publish import publish
+from feedferry.pipelines.folders.locks import WORK
+from feedferry.pipelines.folders.manifest import REPORT, read_manifest
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.pipelines.serve.forward_journal import FOLDER, ForwardJournal, run_folder
+from feedferry.pipelines.serve.rehearsal.index import INDEX_FILE, open_index, write_deletions
+from feedferry.pipelines.serve.spool_consumer import name
+from feedferry.pipelines.serve.worker_process import SetAsideError, WorkerProcess
+from feedferry.schemas.account import Account, merge
+from feedferry.schemas.delivery import Delivery
+from feedferry.schemas.errors import ConfigError, SourceError
+from feedferry.schemas.feed import INCREMENTAL, check_datasource
+from feedferry.schemas.reject import UNKNOWN_ENCODING, UNKNOWN_FORMAT, UNREADABLE
+from feedferry.schemas.span import Span
+from feedferry.schemas.units import counted
+from feedferry.transforms.conversion.full_feeds import DELETIONS
+from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.convert import convert_on
+from feedferry.transforms.file_spans import begin
+from feedferry.transforms.formats import GSA_FEED, Format, by_name
+from feedferry.transforms.sinks.push.model import count_records
+from feedferry.transforms.sinks.push.wire.protocol import ApplianceProtocol
+from feedferry.transforms.sources.spool import is_whole, spans_of
+
+_log = logging.getLogger(__name__)
+_DELIVERY = "delivery.json"
+_LEFT_OUT = "left-out.xml"
+_LEFT_OUT_NOW = "left-out-now.xml"
+_REJECTS = "rejects"
+
+Convert = Callable[[list[Span], Settings, int], Account]
+"""Converts the spans of a delivery, none larger than a number of bytes."""
+
+
+def convert_spans(spans: list[Span], settings: Settings, span_bytes: int) -> Account:
+    """Convert the spans of a delivery, in parts."""
+    begin_file = partial(begin, span_bytes=span_bytes, options=settings.reading)
+    begun = (part for span in spans for part in begin_file(span))
+    return merge(account for part in begun for account in convert_on(part, settings))
+
+
+@dataclass(kw_only=True, eq=False)
+class DeliveryRuns:
+    """Converts deliveries, each into the folder of its run.
+
+    `options` apply to each conversion, which `convert_spans` does in the process of the `worker`.
+    `journal` returns the outcomes so far.
+    """
+
+    spool: Path
+    options: ConvertOptions
+    protocol: ApplianceProtocol
+    worker: WorkerProcess
+    convert_spans: Convert
+    journal: Callable[[], ForwardJournal]
+
+    def __post_init__(self) -> None:
+        self._folder = self.spool / FOLDER
+        self._index = self.spool / INDEX_FILE
+
+    def format_for(self, delivery: Delivery) -> Format | None:
+        """Return the format in which the appliance takes a delivery, None for groups if in none."""
+        is_taken = self.protocol.endpoint_of(delivery.format) is not None
+        format_ = by_name(delivery.format)
+        if is_taken or format_.holds_only_memberships:
+            return format_ if is_taken else None
+        return by_name(self.protocol.default_format)
+
+    def is_ready(self, delivery: Delivery) -> bool:
+        """Whether the deletions of a delivery are known.
+
+        All forwarded deliveries have to be digested too, as they may have taken URLs.
+        """
+        if not self._needs_deletions(delivery):
+            return True
+        if not self._index.exists():
+            return False
+        with open_index(self._index) as index:
+            return index.deliveries.is_digested(max(delivery.ordinal, self.journal().last))
+
+    def convert(self, delivery: Delivery, to_format: Format) -> Path:
+        """Convert a delivery unless a finished run can be used; return the folder of the run."""
+        output = run_folder(self.spool, delivery.ordinal)
+        work = output / WORK
+        if _is_finished(output, to_format, delivery) and not self._is_outdated(delivery, work):
+            return output
+        shutil.rmtree(output, ignore_errors=True)
+        work.mkdir(parents=True)
+        (output / _DELIVERY).write_bytes(msgspec.json.encode(delivery))
+        options = self._options_of(delivery, to_format, output)
+        settings = settings_of(options, (), work, {})
+        writing = replace(settings.writing, run=output.name, generation=delivery.ordinal)
+        settings = replace(settings, writing=writing)
+        spans = self._spans_of(delivery, work)
+        arguments = (spans, settings, self.options.span_bytes_for([delivery.bytes]))
+        account = self.worker.run(self.convert_spans, *arguments, size=delivery.bytes)
+        self._check(account, delivery)
+        publish(account, settings, output=output, spans=spans, options=options)
+        self._report(account, delivery, output)
+        return output
+
+    def clear(self, ordinal: int) -> None:
+        """Remove the folder of a run, except rejects and their report. Can be repeated."""
+        output = run_folder(self.spool, ordinal)
+        has_rejects = (output / _REJECTS).exists()
+        shutil.rmtree(output / WORK if has_rejects else output, ignore_errors=True)
+
+    def clear_settled(self) -> None:
+        """Clear runs that were settled, but not cleared before the gateway was killed."""
+        for path in self._folder.iterdir():
+            if path.name.isdecimal() and self.journal().is_settled(int(path.name)):
+                self.clear(int(path.name))
+
+    def _needs_deletions(self, delivery: Delivery) -> bool:
+        """Whether a full feed is for an appliance without full feeds."""
+        is_feed = not by_name(delivery.format).holds_only_memberships
+        is_full = is_feed and is_whole(delivery)
+        return is_full and not self.protocol.has_full_feeds
+
+    def _spans_of(self, delivery: Delivery, work: Path) -> list[Span]:
+        """Return the deletions of a full feed where the target needs them, and the delivery."""
+        deletions: list[Span] = []
+        if self._needs_deletions(delivery):
+            path = work / _LEFT_OUT
+            if self._write_deletions(delivery, path):
+                source = self._deletions_source(delivery)
+                deletions.append(Span(source=source, path=str(path), format=GSA_FEED.name))
+            delivery = replace(delivery, feedtype=INCREMENTAL)
+        spool = Span(source=str(self.spool), path=str(self.spool))
+        return [*deletions, *spans_of([delivery], spool, first=len(deletions))]
+
+    def _write_deletions(self, delivery: Delivery, path: Path) -> int:
+        is_settled = self.journal().is_settled
+        return write_deletions(self._index, delivery, path, is_settled=is_settled)
+
+    def _deletions_source(self, delivery: Delivery) -> str:
+        return f"{self.spool}#{delivery.ordinal}: documents left out"
+
+    def _is_outdated(self, delivery: Delivery, work: Path) -> bool:
+        """Whether a run would delete URLs that another datasource has taken since it was made."""
+        if not self._needs_deletions(delivery):
+            return False
+        with suppress(OSError):
+            self._write_deletions(delivery, work / _LEFT_OUT_NOW)
+            return not filecmp.cmp(work / _LEFT_OUT, work / _LEFT_OUT_NOW, shallow=False)
+        return True
+
+    def _options_of(self, delivery: Delivery, to_format: Format, output: Path) -> ConvertOptions:
+        options = replace(
+            self.options,
+            output=str(output),
+            to_format=to_format.name,
+            allow_empty_full=True,  # the client requested it
+            accept_holes=True,  # a full feed with rejects is set aside, see `_check`
+        )
+        if delivery.profile and to_format.has_feedtypes:
+            try:
+                as_datasource = "the profile as a datasource:"
+                datasource = check_datasource(delivery.profile, label=as_datasource)
+            except ConfigError as exc:
+                raise SetAsideError(str(exc)) from exc
+            options = replace(options, datasource=datasource)
+        return options
+
+    def _check(self, account: Account, delivery: Delivery) -> None:
+        check_account(account)
+        if account.reject_codes.get(UNREADABLE):
+            raise SourceError(
+                f"{name(delivery)}: {delivery.path} cannot be read; it is tried again"
+            )
+        for code in (UNKNOWN_ENCODING, UNKNOWN_FORMAT):
+            for sample in account.reject_samples.get(code, ()):
+                raise SetAsideError(sample.message)
+        kinds = account.rejected.items()
+        missing = sum(count for action, count in kinds if action not in DELETIONS)
+        if is_whole(delivery) and missing:
+            (first, *_), *_ = account.reject_samples.values()
+            raise SetAsideError(
+                f"a full feed with {counted(missing, 'reject')}, as {first.message}; expected all"
+                " of it, as it deletes what it leaves out"
+            )
+
+    def _report(self, account: Account, delivery: Delivery, output: Path) -> None:
+        """Report deletions, losses, and records that are not forwarded."""
+        source = self._deletions_source(delivery)
+        count = sum(count_records(chunk) for chunk in account.chunks if chunk.source == source)
+        if count:
+            _log.info("%s", f"{name(delivery)}: {count} documents that it leaves out are deleted")
+        for notice in account.notices.values():
+            _log.info("%s", f"{notice.first.message}; {notice.count} in all")
+        for field, loss in account.losses.items():
+            first = loss.samples[0]
+            _log.info(
+                "%s",
+                f"{name(delivery)}: without {field}: {loss.count}, as {first.url}: {first.detail}",
+            )
+        if account.filtered:
+            _log.info("%s", f"{name(delivery)}: {_format_counts(account.filter_codes)} left out")
+        if account.rejected:
+            nothing = "" if account.chunks else "; no record is sent"
+            _log.warning(
+                "%s",
+                f"{name(delivery)}: {_format_counts(account.reject_codes)} rejected, in"
+                f" {output}/rejects/{nothing}",
+            )
+
+
+def _is_finished(output: Path, to_format: Format, delivery: Delivery) -> bool:
+    """Whether there is a finished run of this delivery for this target.
+
+    The ordinal may have belonged to a delivery that was removed from the journal.
+    """
+    source = output / _DELIVERY
+    if not (output / REPORT).exists() or not source.exists():
+        return False
+    if source.read_bytes() != msgspec.json.encode(delivery):
+        return False
+    return all(chunk.format == to_format.name for chunk in read_manifest(output))
+
+
+def _format_counts(codes: dict[str, int]) -> str:
+    return ", ".join(f"{count} {code}" for code, count in codes.items())

@@ -1,0 +1,1 @@
+"""Documents for a search server that takes `_bulk` requests."""
