@@ -9,10 +9,10 @@ from feedferry.transforms.rules.adapt import Target
 from feedferry.transforms.rules.losses import LossRow
 
 _GAP = "  "
-_LEAST_CHARS = 24
+_LEAST_CHARS = 16
 _FOOTER = (
     "A field that stops the run is converted without by --accept-loss FIELD. A run stops at any"
-    " other\nfield with --fail-on-loss FIELD. Rejects are kept, with their records."
+    " other field with --fail-on-loss FIELD. Rejects are kept, with their records."
 )
 
 
@@ -24,7 +24,8 @@ def as_text(rows: Sequence[LossRow], target: Target, *, source: str | None) -> s
         (row.item, row.effect.value, row.name, "; ".join(filter(None, (row.detail, flag_of(row)))))
         for row in rows
     ]
-    return f"{aligned([head, *lines])}\n\n{_FOOTER}"
+    footer = textwrap.fill(_FOOTER, _columns(), break_on_hyphens=False)
+    return f"{aligned([head, *lines])}\n\n{footer}"
 
 
 def flag_of(row: LossRow) -> str:
@@ -41,17 +42,20 @@ def aligned(rows: Sequence[Sequence[str]], *, least: Sequence[int] = ()) -> str:
     ok    disk    12 GB free
     fail  target  refused
     """
-    width = shutil.get_terminal_size((100, 24)).columns
     columns = list(zip(*rows, strict=True))[:-1]
     longest = (max(map(len, column)) for column in columns)
     widths = [max(pair) for pair in zip_longest(longest, least, fillvalue=0)]
-    return "\n".join(line for row in rows for line in _lines(row, widths, width))
+    return "\n".join(line for row in rows for line in _lines(row, widths))
 
 
-def _lines(row: Sequence[str], widths: Sequence[int], width: int) -> Iterator[str]:
+def _columns() -> int:
+    return shutil.get_terminal_size((100, 24)).columns
+
+
+def _lines(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
     cells = zip(row[:-1], widths, strict=True)
     begin = "".join(f"{cell:<{length}}{_GAP}" for cell, length in cells)
-    room = max(width - len(begin), _LEAST_CHARS)
+    room = max(_columns() - len(begin), _LEAST_CHARS)
     for line in textwrap.wrap(row[-1], room, break_long_words=False, break_on_hyphens=False) or [
         ""
     ]:

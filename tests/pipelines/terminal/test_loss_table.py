@@ -19,15 +19,27 @@ def test_a_table_has_a_row_for_each_loss(
     assert printed(capsys, "lister-stream", "gsa-feed").splitlines() == [
         "what                    by default  as                detail",
         "URL to be crawled       rejected    no-content        --feedtype",
-        "                                                      metadata-and-url makes a",
-        "                                                      feed that it crawls",
-        "document id, not a URL  rejected    url-not-absolute  --base-url completes",
-        "                                                      document ids and paths",
+        "                                                      metadata-and-url",
+        "                                                      makes a feed",
+        "                                                      that it crawls",
+        "document id, not a URL  rejected    url-not-absolute  --base-url",
+        "                                                      completes",
+        "                                                      document ids and",
+        "                                                      paths",
         "",
-        "A field that stops the run is converted without by --accept-loss FIELD. A run stops at any"
-        " other",
-        "field with --fail-on-loss FIELD. Rejects are kept, with their records.",
+        "A field that stops the run is converted without by --accept-loss",
+        "FIELD. A run stops at any other field with --fail-on-loss FIELD.",
+        "Rejects are kept, with their records.",
     ]
+
+
+def test_a_table_with_wide_columns_fits_a_terminal_of_80_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = printed(capsys, "gsa-feed", "thunderstone").splitlines()
+    assert [line for line in lines if len(line) > 80] == []
+    assert lines[0] == ("what                    by default        as                 detail")
 
 
 def test_flags_of_the_target_change_its_losses(capsys: pytest.CaptureFixture[str]) -> None:
