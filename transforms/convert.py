@@ -224,6 +224,7 @@ class SpanConversion:
             ),
             see=None if settings.state is None else self._changes.add,
             state=settings.state,
+            rewrite=settings.steps.rewriter,
         )
         self._progress = progress_log(settings.progress, settings.begun)
         self._progress_due_at = time.monotonic() + _PROGRESS_SECONDS
