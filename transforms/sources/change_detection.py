@@ -43,6 +43,9 @@ from feedferry.transforms.storage.files.scratch import scratch_database
 from feedferry.transforms.storage.state import SourceState
 
 VANISHED = "vanished"
+SENT_AGAIN = "sent-again"
+"""The code of a GONE line of an archive and its members, if the archive is sent again after it."""
+
 _KEY, _TIME = itemgetter(0), itemgetter(3)
 _FILE = EntryKind.FILE
 _SENT = (EntryKind.FILE, EntryKind.FOLDER)
@@ -62,7 +65,9 @@ def compare(
 
     With other `rules` than those of the state, and with `is_refresh`, all documents are sent as if
     they were new; deletions are the same. Documents that share a URL after `rewrite` are last; all
-    of them are sent if one is changed or gone, because it has replaced the others.
+    of them are sent if one is changed or gone, because it has replaced the others. Which members an
+    archive still has is not known before it is read, so the members of such archives are deleted
+    first, and the archives are new after that.
     """
     shared = {document.parent or document.key for document in state.sharing(rewrite)}
     with closing(_Claims(state, rewrite)) as claims:
@@ -91,7 +96,7 @@ def check_changes(
         if line.kind is EntryKind.FILE:
             listed += 1
         elif line.kind is EntryKind.GONE and line.url and not is_folder(line.key):
-            gone += 1
+            gone += line.code != SENT_AGAIN
         yield line
     if first is not None:
         yield msgspec.structs.replace(first, count=count)
@@ -142,8 +147,16 @@ class _Comparison:
         while self._members:
             yield self._deletion(heappop(self._members)[1])
         yield from self._above_gone
+        if not self._has_changed:
+            yield from (_unchanged(line.key, line.url) for line in self._sharing)
+            return
+        archives = {member.parent for line in self._sharing for member in line.members} - {None}
         for line in self._sharing:
-            yield line if self._has_changed else _unchanged(line.key, line.url)
+            if line.key in archives:
+                yield _replaced(SentDocument(key=line.key, url=""))
+                yield from map(_replaced, line.members)
+        for line in self._sharing:
+            yield msgspec.structs.replace(line, members=()) if line.key in archives else line
 
     def _files(self, block: FileBlock, known: Sequence[StateRow]) -> Iterator[ListingEntry]:
         """Yield the lines of a block, which is halved until files are unchanged, or single."""
@@ -254,8 +267,10 @@ class _Comparison:
             return () if self._claims.has(known) else (known,)
         members = self._state.members_of(known.key)
         if self._sends_all or known.key in self._shared:
-            return tuple(msgspec.structs.replace(member, digest=NO_DIGEST) for member in members)
-        return members
+            members = tuple(msgspec.structs.replace(member, digest=NO_DIGEST) for member in members)
+        if known.key in self._shared:
+            return members
+        return tuple(map(self._claims.without_claimed_url, members))
 
     def _has_same_time(self, line: ListingEntry, known: SentDocument) -> bool:
         """Whether the times prove that it is unchanged; the time of a folder means its files."""
@@ -284,6 +299,11 @@ def _unchanged(key: str, url: str, count: int = 1) -> ListingEntry:
     """Return the line of unchanged documents in a row, of the first of them."""
     kind = EntryKind.FILTERED
     return ListingEntry(key=key, kind=kind, url=url, code=UNCHANGED, count=count)
+
+
+def _replaced(known: SentDocument) -> ListingEntry:
+    """Return the deletion of a document that is sent again after it."""
+    return ListingEntry(key=known.key, kind=EntryKind.GONE, url=known.url, code=SENT_AGAIN)
 
 
 def _document(row: StateRow) -> SentDocument:
@@ -326,6 +346,10 @@ class _Claims:
         if self._database.execute(query, (self._sent_url(known.url),)).fetchone() is not None:
             return True
         return self.shares_urls and self._state.has_later(known.url, key=known.key)
+
+    def without_claimed_url(self, member: SentDocument) -> SentDocument:
+        """Return a member, without its URL if a document before its archive has taken that over."""
+        return msgspec.structs.replace(member, url="") if self.has(member) else member
 
     def close(self) -> None:
         self._database.close()

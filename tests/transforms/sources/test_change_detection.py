@@ -322,7 +322,9 @@ YOUNG_NS = (LISTED_AT_NS - 2 * SECOND_NS, LISTED_AT_NS, LISTED_AT_NS + SECOND_NS
             [file("a.zip")],
             [
                 forgotten("b"),
-                replace(file("a.zip"), members=(member("1", url=SHARED),)),
+                replace(forgotten("a.zip"), code="sent-again"),
+                replace(gone("a.zip/1", url=SHARED), code="sent-again"),
+                file("a.zip"),
             ],
         ),
     ],

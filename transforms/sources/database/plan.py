@@ -39,9 +39,9 @@ from feedferry.transforms.sources.database.changes.deletions import (
     DeletionLister,
     KeySets,
     batches,
-    is_row,
     read_deleted,
 )
+from feedferry.transforms.sources.database.changes.row_entries import is_row
 from feedferry.transforms.sources.database.changes.watermark import (
     decode_mark,
     floor_of,

@@ -171,7 +171,12 @@ class TreeSource(Source[Tree]):
         tree = request.config if isinstance(request.config, Tree) else Tree(root="")
         with open_span(request.span) as stream:
             yield from read_tree(
-                stream, span=request.span, tree=tree, options=request.options, see=request.see
+                stream,
+                span=request.span,
+                tree=tree,
+                options=request.options,
+                see=request.see,
+                rewrite=request.rewrite or str,
             )
 
     def remember(self, run: SourceRun[Tree], account: Account, *, generation: int) -> None:

@@ -16,10 +16,9 @@ from feedferry.transforms.sources.database.changes.deletions import (
     DeletionLister,
     KeySets,
     advance_state,
-    former_url,
     read_deleted,
-    sent_deletion,
 )
+from feedferry.transforms.sources.database.changes.row_entries import FormerUrl, SentDeletion
 from feedferry.transforms.sources.database.mapping.columns import ColumnReference
 from feedferry.transforms.sources.database.mapping.row_mapping import IncrementalReading
 from feedferry.transforms.sources.database.tables.table import open_table
@@ -38,9 +37,9 @@ def row(number: int, url: str | None = None, **fields: str) -> SentDocument:
 ANNA, BERT, CARL = row(1, digest="a"), row(2, digest="b"), row(3, digest="c")
 TWIN = row(2, ANNA.url, digest="b")
 TAKEN = row(2, "http://db.example.com/old", digest="b")
-DELETED_ANNA = sent_deletion("[1]", ANNA.url)
+DELETED_ANNA = SentDeletion("[1]", ANNA.url).entry()
 LAX = SourceOptions(to_format="", min_records=0, max_delete_percent=Decimal(100))
-MOVED = former_url(TAKEN.url)
+MOVED = FormerUrl(TAKEN.url).entry()
 
 
 def state_of(folder: Path, *entries: SentDocument) -> SourceState:
@@ -209,8 +208,8 @@ TIMELESS = row(3, digest="timeless")
 REFUSED = row(4, fingerprint="2026-11-21 11:00:00")
 RENAMED = row(1, "http://db.example.com/new", digest="new")
 REJECTED = row(2, "http://db.example.com/new", fingerprint=MARK.text)
-SENT = sent_deletion("[5]", row(5).url)
-FORMER = former_url(YOUNG.url)
+SENT = SentDeletion("[5]", row(5).url).entry()
+FORMER = FormerUrl(YOUNG.url).entry()
 DELETED_FORMER = SentDocument(key=FORMER.key, url=YOUNG.url)
 
 

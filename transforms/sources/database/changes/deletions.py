@@ -1,39 +1,33 @@
-"""Deletions besides rows that are marked as deleted, and what a state keeps of each row.
+"""Deletions besides rows that are marked as deleted, and the changes of a state after a run.
 
 Keys without a row are those that the query for deletes returns, and, if keys are compared, the keys
 of the state that no row has. Each is a line of a listing that is sent before all rows: a URL that
-another row took over is deleted first, and then sent.
-
-A state has these entries:
-
-- a row, by its key as JSON. Its fingerprint is its timestamp. Without a digest, it was rejected,
-  and it is read again by its key until it is accepted. Without a URL, its deletion was sent.
-- a key of the query for deletes whose deletion was sent: it is kept while the query returns it, so
-  that the deletion is sent once, and again by a refresh. Its fingerprint is the URL.
-- the former URL of a row with a new URL, until the next run has deleted it. Its key is the URL.
-
-After a successful run, only the entries that the next run needs are kept. If keys are compared, or
-without a timestamp, that is every row. Otherwise it is the rows that the next run reads again, the
-rows without a timestamp, and the rejected rows: rows below the watermark and its lag are forgotten.
+another row took over is deleted first, and then sent. `row_entries` describes the entries of a
+state.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from heapq import merge
 from itertools import chain, islice
-from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-import msgspec
 import sqlalchemy as sa
 from msgspec.structs import replace
 
 from feedferry.schemas.errors import ConfigError, RecordError
-from feedferry.schemas.sent_document import DELETION_SENT, NO_DIGEST, SentDocument, StateChange
+from feedferry.schemas.sent_document import NO_DIGEST, SentDocument, StateChange
 from feedferry.schemas.source_options import SourceOptions
 from feedferry.schemas.span import Watermark
 from feedferry.transforms.sources.change_detection import check_safety
+from feedferry.transforms.sources.database.changes.row_entries import (
+    FormerUrl,
+    SentDeletion,
+    SentRow,
+    entries_without_rows,
+    is_row,
+    kind_of,
+)
 from feedferry.transforms.sources.database.changes.watermark import floor_of, is_above_floor
 from feedferry.transforms.sources.database.mapping.columns import ColumnIndex, Row, url_getter
 from feedferry.transforms.sources.database.mapping.row_mapping import IncrementalReading
@@ -51,26 +45,10 @@ BATCH_LENGTH = 1_000
 
 _ALIAS = "feedferry_deletes"
 _T = TypeVar("_T")
-_URL_PREFIX = '"'  # the key of a row is a JSON array
 _SCHEMA = """
 CREATE TABLE existing (key TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE deleted (key TEXT PRIMARY KEY, url TEXT) WITHOUT ROWID;
 """
-
-
-def is_row(entry: SentDocument) -> bool:
-    """Return whether an entry of a state is a row that was sent or rejected."""
-    return entry.digest != DELETION_SENT and not entry.key.startswith(_URL_PREFIX)
-
-
-def sent_deletion(key: str, url: str) -> SentDocument:
-    """Return the entry of a key whose deletion was sent."""
-    return SentDocument(key=key, url="", fingerprint=url, digest=DELETION_SENT)
-
-
-def former_url(url: str) -> SentDocument:
-    """Return the entry of the former URL of a row."""
-    return SentDocument(key=msgspec.json.encode(url).decode(), url="")
 
 
 def batches(items: Iterable[_T]) -> Iterator[tuple[_T, ...]]:
@@ -173,22 +151,17 @@ class DeletionLister:
         gone = 0
         for deleted in self._keys.deleted():
             yield self._line(deleted)
-        for entry in self._state.documents() if self._compares_keys else self._no_rows():
+        compares_keys, state = self._compares_keys, self._state
+        for entry in state.documents() if compares_keys else entries_without_rows(state):
             if self._is_gone(entry) and not self._keys.is_deleted(entry.key):
-                is_former_url = entry.key.startswith(_URL_PREFIX)
-                url = msgspec.json.decode(entry.key, type=str) if is_former_url else entry.url
+                kind = kind_of(entry)
+                url = "" if isinstance(kind, SentDeletion) else kind.url
                 line = self._deletion(entry.key, url)
-                gone += bool(line.url) and not is_former_url
+                gone += bool(line.url) and isinstance(kind, SentRow)
                 yield line
-        if self._compares_keys:
+        if compares_keys:
             listed = self._keys.count_existing()
             check_safety(listed, gone, known=self._state.head.documents, options=options)
-
-    def _no_rows(self) -> Iterator[SentDocument]:
-        """Return the entries that are no rows, in the order of keys."""
-        former_urls = self._state.since(_URL_PREFIX, before=chr(ord(_URL_PREFIX) + 1))
-        deletions = self._state.with_digest(DELETION_SENT)
-        return merge(former_urls, deletions, key=attrgetter("key"))
 
     def _is_gone(self, entry: SentDocument) -> bool:
         """Return whether a key that the query does not return is to be deleted or forgotten."""
@@ -199,11 +172,11 @@ class DeletionLister:
         if self._keys.exists(key):
             reason = f"{key} is in the query for deletes, and a row has it; expected one of both"
             return ListingEntry(key=key, kind=EntryKind.REJECTED, code="key-in-both", reason=reason)
-        if before is not None and not is_row(before):
-            url = before.fingerprint
+        kind = None if before is None else kind_of(before)
+        if isinstance(kind, SentDeletion):
             if self._is_refresh:
-                return self._deletion(key, url)
-            return ListingEntry(key=key, kind=EntryKind.FILTERED, url=url, code="gone-before")
+                return self._deletion(key, kind.url)
+            return ListingEntry(key=key, kind=EntryKind.FILTERED, url=kind.url, code="gone-before")
         url = deleted.url if before is None else before.url or deleted.url
         if not url:
             reason = f"{key} is deleted, and its URL is not known; expected columns of the URL"
@@ -261,7 +234,7 @@ class _StateChanges:
     def _of_row(self, seen: StateChange, before: SentDocument | None) -> Iterator[StateChange]:
         entry, has_digest = seen.document, seen.document.digest != NO_DIGEST
         if before is not None and before.url and has_digest and entry.url != before.url:
-            yield StateChange(document=former_url(before.url))
+            yield StateChange(document=FormerUrl(before.url).entry())
         if seen.is_deleted:
             yield self._gone(entry, before)
         elif has_digest:
@@ -276,7 +249,7 @@ class _StateChanges:
             )
         url = entry.url or (before.url if before and is_row(before) else "")
         if self._has_deletes_query and url and is_row(entry):
-            return StateChange(document=sent_deletion(entry.key, url))
+            return StateChange(document=SentDeletion(entry.key, url).entry())
         return StateChange(document=entry, is_deleted=True)
 
     def _is_needed(self, entry: SentDocument) -> bool:

@@ -8,6 +8,7 @@ state.
 import errno
 import os
 import stat
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from io import BytesIO
@@ -19,6 +20,7 @@ from msgspec.structs import replace
 
 from feedferry.schemas.choices import Oversize
 from feedferry.schemas.errors import RecordError
+from feedferry.schemas.record import Record
 from feedferry.schemas.reject import Filtered, Reject, record_error
 from feedferry.schemas.sent_document import UNCHANGED, OnChange, SentDocument
 from feedferry.schemas.span import Span
@@ -79,7 +81,7 @@ class TooLargeError(RecordError):
         self.listed = listed
 
 
-def read_tree(  # noqa: PLR0913 # the parameters of all readers, and two collaborators
+def read_tree(  # noqa: PLR0913 # the parameters of all readers, and three collaborators
     stream: IO[bytes],
     *,
     span: Span,
@@ -87,6 +89,7 @@ def read_tree(  # noqa: PLR0913 # the parameters of all readers, and two collabo
     options: ReadOptions = ReadOptions(),
     see: OnChange | None = None,
     open_file: OpenFile | None = None,
+    rewrite: Callable[[str], str] = str,
 ) -> Generator[ReadResult, None, None]:
     """Yield the results of each line of a part of a listing, in its order.
 
@@ -95,14 +98,16 @@ def read_tree(  # noqa: PLR0913 # the parameters of all readers, and two collabo
 
     A line has one Record, Filtered or Reject, with notices before it; an opened archive has one for
     each member; a deletion without a URL has none. After a file that became an archive, or the
-    other way round, come deletions of its former records. `see` is called for each document before
-    its record.
+    other way round, come deletions of its former records. A member of an archive whose URL, after
+    `rewrite`, becomes that of another member is deleted before that is sent. `see` is called for
+    each document before its record.
     """
     open_raw = None if open_file else partial(os.open, flags=local_flags(tree.follow_links))
     open_file = open_file or partial(open_path, follows_links=tree.follow_links, buffering=0)
     records = TreeRecords(span, tree, see, open_file)
     run = FileRun(records.plain, max_records=options.batch_records if records.are_plain else 0)
-    opener = _Opener(open_file, open_raw, LeadingFolders(tree) if tree.has_secure_files else None)
+    leading = LeadingFolders(tree) if tree.has_secure_files else None
+    opener = _Opener(open_file, open_raw, leading, rewrite)
     reader = _TreeReader(records, tree, opener, options.max_content_bytes, run)
     for offset, listed in read_listing(stream):
         records.offset = span.offset + offset
@@ -125,11 +130,13 @@ class _Opener(NamedTuple):
     """Opens files as streams, and local ones also by number, which takes half the time.
 
     `leading` are the folders that may close a file, in a tree whose closed files are secure.
+    `rewrite` makes the URLs that are sent of those of members.
     """
 
     stream: OpenFile
     number: Callable[[str], int] | None
     leading: LeadingFolders | None
+    rewrite: Callable[[str], str]
 
     def present(self, listed: ListingEntry, status: os.stat_result) -> ListingEntry:
         """Return a line as its local file is now; it is secure if others may not read it."""
@@ -210,7 +217,8 @@ class _TreeReader:
         can_be_opened = not self._tree.is_crawled and is_openable(listed.key, mimetype)
         if can_be_opened and self._tree.open_archives:
             stream = None if content is None else BytesIO(content)
-            yield from self._open_archive(_OpenedArchive(listed), mimetype, stream)
+            opened = _OpenedArchive(listed, self._opener.rewrite)
+            yield from self._open_archive(opened, mimetype, stream)
             return
         if can_be_opened:
             detail = "left out; ⟦open_archives⟧ reads the files in it"
@@ -244,7 +252,7 @@ class _TreeReader:
             opened.present.update(opened.former.keys() - {listed.key})
         if opened.is_empty:
             yield self._records.filtered(listed, "empty")
-        for member in listed.members:
+        for member in opened.former.values():
             if member.key not in opened.present:
                 yield from self._records.deleted(member)
         now = opened.listed
@@ -293,10 +301,14 @@ class _TreeReader:
         try:
             if listed.kind is EntryKind.REJECTED:
                 raise RecordError(listed.code, listed.reason)
-            return self._member_document(opened, listed, member)
+            results = self._member_document(opened, listed, member)
         except Exception as exc:
             opened.has_rejects = True
             return [self._records.rejected(listed, record_error(exc))]
+        if not any(isinstance(result, Record) for result in results):
+            return results
+        replaced = opened.take_replaced(listed.url)
+        return [*chain(*map(self._records.deleted, replaced)), *results]
 
     def _member_document(
         self, opened: "_OpenedArchive", listed: ListingEntry, member: ArchiveMember
@@ -339,12 +351,25 @@ class _TreeReader:
 class _OpenedArchive:
     """An archive while it is read: which members it has, and whether all of them were read."""
 
-    def __init__(self, listed: ListingEntry) -> None:
+    def __init__(self, listed: ListingEntry, rewrite: Callable[[str], str]) -> None:
         self.listed = listed
         self.former = {member.key: member for member in listed.members}
         self.present: set[str] = set()
         self.has_rejects = False
         self.is_empty = True
+        self._rewrite = rewrite
+        self._former_keys = defaultdict[str, list[str]](list)
+        for member in listed.members:
+            self._former_keys[rewrite(member.url)].append(member.key)
+
+    def take_replaced(self, url: str) -> list[SentDocument]:
+        """Remove and return the former members with a URL that are not read yet.
+
+        The deletion of such a member must not follow the record that is sent with its URL. If the
+        archive still has the member, it is sent again.
+        """
+        keys = self._former_keys.pop(self._rewrite(url), ())
+        return [self.former.pop(key) for key in keys if key not in self.present]
 
 
 def _read_content(
