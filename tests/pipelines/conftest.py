@@ -1,11 +1,14 @@
-"""Pipelines in tests leave nothing to the next test."""
+"""Servers for tests of pipelines, and log levels that are as before after each test."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from support import remotes
 from support.browser import Browser, Page, browser
 from support.runs import keep_levels
+from support.served import Served, serving
 
 
 @pytest.fixture(autouse=True)
@@ -25,3 +28,17 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def page(chromium: Browser) -> Iterator[Page]:
     with chromium.page() as opened:
         yield opened
+
+
+@pytest.fixture
+def appliance(tmp_path: Path) -> Iterator[Served]:
+    """An appliance to push to."""
+    with serving(tmp_path / "spool") as served:
+        yield served
+
+
+@pytest.fixture
+def s3() -> Iterator[None]:
+    """An empty bucket at s3://."""
+    with remotes.s3_server():
+        yield

@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, TypeVar
@@ -91,10 +91,16 @@ def s3_at(endpoint: str) -> Iterator[Any]:  # the same
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         patch.delenv("AWS_PROFILE", raising=False)
         clients.cache_clear()
-        client = boto3.session.Session().client("s3")
+        client = _session().client("s3")
         yield client
         client.close()
     clients.cache_clear()
+
+
+@cache
+def _session() -> Any:  # the same
+    """Return the session of all clients: it reads the description of S3 once."""
+    return boto3.session.Session()
 
 
 class SftpServer:

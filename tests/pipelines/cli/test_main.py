@@ -31,7 +31,7 @@ from feedferry.schemas.errors import (
     LossRefusedError,
     TooManyRejectsError,
 )
-from support.runs import ROOT, keep_levels
+from support.runs import ROOT
 
 ENVIRONMENT = {
     **os.environ,
@@ -89,12 +89,6 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
         monkeypatch.setitem(sys.modules, "feedferry.pipelines.job.run.engine", module)
 
     return put
-
-
-@pytest.fixture(autouse=True)
-def levels() -> Iterator[None]:
-    with keep_levels():
-        yield
 
 
 def raising(exc: BaseException) -> Run:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -34,13 +34,7 @@ from support.seaweed import seaweed
 MAIN = "import sys; from feedferry.pipelines.cli.main import main; sys.exit(main(sys.argv[1:]))"
 URI = f"s3://{remotes.BUCKET}/run"
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def s3() -> Iterator[None]:
-    with remotes.s3_server():
-        yield
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("s3")]
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import json
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -37,13 +37,7 @@ content: {column: body}
 incremental: {deletes: compare}
 """
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]
-
-
-@pytest.fixture(autouse=True)
-def s3() -> Iterator[None]:
-    with remotes.s3_server():
-        yield
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here", "s3")]
 
 
 def tree() -> dict[str, object]:

@@ -29,12 +29,6 @@ BUSY = "- backlog: 6000\n  until: 1h\n"
 
 
 @pytest.fixture
-def appliance(tmp_path: Path) -> Iterator[Served]:
-    with serving(tmp_path / "spool") as served:
-        yield served
-
-
-@pytest.fixture
 def job(here: Path, appliance: Served) -> TreeJob:
     return TreeJob(here, appliance.url, documents=10)
 

@@ -4,7 +4,6 @@ import random
 import signal
 import sqlite3
 import subprocess
-from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 from feedferry.schemas.run_record import Phase
 from support.jobs import TreeJob, times_received
 from support.runs import chosen
-from support.served import BOUND_SECONDS, Served, serving, stopped, wait_until
+from support.served import BOUND_SECONDS, Served, stopped, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -21,12 +20,6 @@ DOCUMENTS = 300
 KILLS = chosen(usual=8, full=60)
 SEED = 20261122
 SMALL = ("--set", "source.span_bytes=4KiB", "--set", "chunk.max_records=5")
-
-
-@pytest.fixture
-def appliance(tmp_path: Path) -> Iterator[Served]:
-    with serving(tmp_path / "spool") as served:
-        yield served
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """The last phase of a job with `verify`: its run is compared with what the target has."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,13 +12,7 @@ from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.run_record import Phase
 from support.jobs import HOST, TreeJob
 from support.rehearsal import gone, gsa_feed
-from support.served import Served, serving
-
-
-@pytest.fixture
-def appliance(tmp_path: Path) -> Iterator[Served]:
-    with serving(tmp_path / "spool") as served:
-        yield served
+from support.served import Served
 
 
 def run(*flags: str) -> int:

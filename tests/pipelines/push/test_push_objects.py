@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,13 +16,7 @@ from support.served import Served, run, serving
 
 URI = f"s3://{remotes.BUCKET}/nightly/run.2026"
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def s3() -> Iterator[None]:
-    with remotes.s3_server():
-        yield
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("s3")]
 
 
 @pytest.fixture

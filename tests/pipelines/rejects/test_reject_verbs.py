@@ -1,14 +1,13 @@
 """`feedferry rejects`: a run with damage of many kinds is listed, shown and accepted."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from feedferry.pipelines.cli.main import main
 from support.archives import HOST, document, gsa_feed, put
-from support.runs import convert, keep_levels
+from support.runs import convert
 
 DAMAGED = (
     f'<record url="{HOST}/amp" mimetype="text/plain"><content>fish & chips</content></record>',
@@ -27,12 +26,6 @@ CODES = (
     *("malformed", "bad-action", "url-missing", "bad-base64", "entity", "stray", "bad-encoding"),
     *("url-not-absolute", "mimetype-missing", "torn-record"),
 )
-
-
-@pytest.fixture(autouse=True)
-def levels() -> Iterator[None]:
-    with keep_levels():
-        yield
 
 
 @pytest.fixture

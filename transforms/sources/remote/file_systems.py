@@ -99,7 +99,7 @@ def match_remote(pattern: str) -> dict[str, FileSignature | None]:
             return {join_uri(root, name[begin:]): None for name in sorted(files.glob(path))}
     from fsspec.utils import glob_translate
 
-    from feedferry.transforms.storage.objects.object_storage import list_objects
+    from feedferry.transforms.storage.objects.requests import list_objects
 
     bucket, key = locate_object(pattern)
     folder = _folder_of(key)

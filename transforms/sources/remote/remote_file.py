@@ -34,7 +34,7 @@ def open_remote(path: str, offset: int = 0) -> IO[bytes]:
     SourceError if there is no connection to its server.
     """
     if is_object(path):
-        from feedferry.transforms.storage.objects.object_storage import ObjectStream
+        from feedferry.transforms.storage.objects.object_stream import ObjectStream
 
         stream: RemoteStream = ObjectStream(*locate_object(path), offset, uri=path)
     else:
