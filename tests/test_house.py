@@ -25,6 +25,7 @@ TOP = {
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "LICENSE",
+    "MANIFEST.in",
     "README.md",
     "docs",
     "feedferry",

@@ -7,7 +7,8 @@ worker processes are replaced as well: Beam starts them with the working folder 
 path, and waits without a limit for a worker that has not connected yet, so that a signal or an
 error at that time hangs the run. See docs/decisions/worker-processes.md.
 
-This module uses private attributes of Beam, which is why `pyproject.toml` pins its version.
+This module uses private attributes of Beam, which is why `pyproject.toml` has a range of tested
+versions.
 """
 
 import signal
