@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from feedferry.pipelines.job.file.job import Notify
+from feedferry.transforms.processes import end_group
 
 _STDERR = 2
 """Data of feedferry is on stdout, so what the command prints goes to stderr."""
@@ -26,16 +27,21 @@ def notify(command: Notify, folder: Path, *, job: str, exit_code: int) -> str | 
     }
     sys.stderr.flush()
     try:
-        ended = subprocess.run(
+        process = subprocess.Popen(
             shlex.split(command.command),
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=_STDERR,
-            timeout=command.seconds,
-            check=False,
+            start_new_session=True,
         )
-    except subprocess.TimeoutExpired:
-        return "killed at its time limit; see notify.timeout"
     except OSError as exc:
         return f"not started: {exc.strerror}"
-    return f"ended with exit code {ended.returncode}" if ended.returncode else None
+    try:
+        code = process.wait(command.seconds)
+    except subprocess.TimeoutExpired:
+        end_group(process)
+        return "killed at its time limit; see notify.timeout"
+    except BaseException:  # a signal
+        end_group(process)
+        raise
+    return f"ended with exit code {code}" if code else None
