@@ -116,7 +116,7 @@ class Registry(Generic[Item]):
         where = f"{self._group}: {name!r} of {_package(point)}"
         try:
             item = point.load()
-        except Exception as exc:  # a module of another package may raise anything
+        except (Exception, SystemExit) as exc:  # a module of another package may raise anything
             raise ConfigError(f"{where}: {exc!r}; update or remove {_package(point)}") from exc
         if not isinstance(item, self._kind) or item.name != name:
             raise ConfigError(f"{where}: {point.value}; expected a {self._kind.__name__} {name!r}")

@@ -107,7 +107,7 @@ def verify(
                     url_events(documents, requests=options.requests, reads_contents=reads)
                 )
             elif appliance is not None:
-                comparer.add_before(_listed(appliance, options))
+                comparer.add_before(_listed(appliance, options), is_list=True)
             else:
                 comparer.add_before(CompareInput((against,), words, folder=folder).results())
             yield ComparedInputs(counts=comparer.compare(), comparer=comparer, after=expected)

@@ -65,6 +65,19 @@ def test_an_object_that_cannot_be_imported_is_an_error_of_its_name_alone(folder:
     )
 
 
+def test_a_module_that_ends_the_process_is_an_error_of_its_object_alone(folder: Path) -> None:
+    (folder / "acme_exit.py").write_text("raise SystemExit(0)\n")
+    install(folder, "acme", "toy = acme_exit:TOY")
+    several = formats()
+    with pytest.warns(UnusableWarning):
+        assert [*several] == [GSA_FEED]
+    with pytest.raises(ConfigError) as caught:
+        several.find("toy")
+    assert str(caught.value) == (
+        "feedferry.formats: 'toy' of acme: SystemExit(0); update or remove acme"
+    )
+
+
 @pytest.mark.parametrize(
     ("packages", "point", "others"),
     [

@@ -202,14 +202,16 @@ class Comparer:
         self._ignored, self._only = ignored, only
         self._is_updated, self._is_one_sided = is_updated, is_one_sided
         self.sample = ALL
+        self._is_list = False
         self._not_sampled = 0
         self._database = scratch_database(_SCHEMA, folder / "differences.db")
 
     def close(self) -> None:
         self._database.close()
 
-    def add_before(self, results: Iterable[ReadResult | Event]) -> None:
-        """Read the first input."""
+    def add_before(self, results: Iterable[ReadResult | Event], *, is_list: bool = False) -> None:
+        """Read the first input: a history, or a list with all documents of each URL."""
+        self._is_list = is_list
         self._spill.add(_BEFORE, self._histories[_BEFORE].stored(results))
 
     def add_after(self, results: Iterable[ReadResult | Event]) -> None:
@@ -247,12 +249,10 @@ class Comparer:
                 documents = [count + is_there for count in documents]
                 same += is_there
                 continue
-            before, after = (
-                history.document(own) for history, own in zip(self._histories, events, strict=True)
-            )
+            before, after = self._listed(key, *events) if self._is_list else self._folded(*events)
             for side, document in enumerate((before, after)):
                 documents[side] += document is not None and not document.is_deleted
-            difference = difference_of(key, before, after, ignored=self._ignored, only=self._only)
+            difference = self._difference(key, before, after)
             if difference is None:
                 same += before is not None and not before.is_deleted
                 continue
@@ -312,6 +312,28 @@ class Comparer:
     def has_full_feed(self, datasource: str | None, *, memberships: bool) -> bool:
         """Whether the second input has a full feed of a datasource, so that it is known whole."""
         return self._histories[_AFTER].has_full_feed(datasource, memberships=memberships)
+
+    def _folded(self, *events: list[bytes]) -> tuple[Document | None, Document | None]:
+        """Return the document of each input after all its events."""
+        before, after = map(FeedHistory.document, self._histories, events)
+        return before, after
+
+    def _listed(
+        self, key: bytes, before: list[bytes], after: list[bytes]
+    ) -> tuple[Document | None, Document | None]:
+        """Return the first listed document that differs, or the last one, and the expected one."""
+        _, expected = self._folded([], after)
+        listed: Document | None = None
+        for event in before:
+            listed = self._histories[_BEFORE].document([event])
+            if self._difference(key, listed, expected) is not None:
+                break
+        return listed, expected
+
+    def _difference(
+        self, key: bytes, before: Document | None, after: Document | None
+    ) -> Difference | None:
+        return difference_of(key, before, after, ignored=self._ignored, only=self._only)
 
     def _are_same(self, before: list[bytes], after: list[bytes]) -> bool:
         """Whether both have one event of a URL, with equal states, after which nothing removes."""

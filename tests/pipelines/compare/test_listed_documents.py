@@ -77,6 +77,23 @@ def test_documents_are_compared_by_what_the_server_knows(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_each_of_several_documents_of_a_url_is_compared(
+    order: tuple[int, int], server: BulkServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    push(server, record("a", group="staff"))
+    words = ("feed.xml", "--against", server.url, "--to", "bulk")
+    own = server.documents[f"{URL}a"]
+    server.documents["copy"] = dict(own)
+    assert changes(capsys, 0, *words) == []
+
+    copies = own, {**own, "allow": ["*"]}
+    server.documents = {str(at): dict(copies[place]) for at, place in enumerate(order)}
+    (found,) = changes(capsys, 1, *words)
+    assert (found["url"], found["change"]) == (f"{URL}a", "different")
+
+
+@pytest.mark.slow
 def test_the_documents_are_read_page_by_page(
     server: BulkServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

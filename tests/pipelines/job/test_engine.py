@@ -1,5 +1,7 @@
 """`feedferry run`: what a job sends, what its runs leave, and when it goes on or begins anew."""
 
+import os
+import select
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -479,6 +481,15 @@ def test_a_command_that_fails_changes_neither_the_run_nor_its_exit_code(
     assert capsys.readouterr().err.count(f"feedferry: {line}\n") == 1
     assert ends(job) == [DONE]
     assert line in (job.home / job.records()[0].id / "run.log").read_text()
+
+
+@pytest.mark.slow
+def test_a_command_is_killed_with_what_it_has_started(here: Path, job: TreeJob) -> None:
+    write_command(here, "#!/bin/sh\nexec 3> held\nsleep 600 &\nwait\n")
+    os.mkfifo("held")
+    with open(os.open("held", os.O_RDONLY | os.O_NONBLOCK), "rb") as held:
+        assert run("--on-end", "./notify.sh", "--set", "notify.timeout=1s") == 0
+        assert select.select([held], [], [], 10.0)[0] == [held]  # its end: no process writes to it
 
 
 def test_a_command_without_its_end_is_refused(

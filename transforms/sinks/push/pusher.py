@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from operator import not_
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -324,6 +325,7 @@ class Pusher:
         self._stop = stop
         self._progress = progress
         self.client = client or ApplianceClient(settings.appliance)
+        self._end_run = settings.appliance.protocol.finish if settings.finish else None
         read_backlog = settings.appliance.protocol.read_backlog
         self._is_reached = read_backlog is None
         throttle = None
@@ -369,9 +371,15 @@ class Pusher:
             remaining = flagged(planned, (not outcome.allows_next for outcome in earlier))
             for chunk in remaining:  # a full part deletes what missing files could not bring back
                 whole_chunk(chunk, root)
+            # What ends a run is about all its datasources, also those that are settled.
+            claimed = remaining if self._end_run is None else planned
+
+            @cache
+            def claim() -> None:
+                claims.enter_context(claimed_datasources(root, claimed, settings, disk=self._disk))
+
             if remaining:
-                claim = claimed_datasources(root, remaining, settings, disk=self._disk)
-                claims.enter_context(claim)
+                claim()
             known = load_known_rejects(settings.accepted_rejects)
             self._progress.add_earlier(earlier)
             if known:
@@ -387,7 +395,7 @@ class Pusher:
                 progress=self._progress,
                 known_rejects=known,
             )
-            steps = RunSteps(receipts.steps_path, disk=self._disk)
+            steps = RunSteps(receipts.steps_path, claim=claim, disk=self._disk)
             claims.callback(steps.close)
             session = PushSession(settings, self.client, self._gate, steps=steps, chunks=planned)
             error: Exception | None = None
@@ -441,10 +449,9 @@ class Pusher:
 
     def _finish(self, totals: OutcomeTotals, session: PushSession) -> None:
         """Have the appliance end a run whose chunks are all settled."""
-        finish = self._settings.appliance.protocol.finish
-        if finish and self._settings.finish and session.chunks and totals.is_settled:
+        if self._end_run is not None and session.chunks and totals.is_settled:
             session.refused = totals.refused
-            finish(session)
+            self._end_run(session)
 
     def _connect(self) -> None:
         """Request the backlog until there is a connection; raise TargetError if there is none.

@@ -35,9 +35,16 @@ class PushInterrupted(Exception):  # noqa: N818 - no error: the operator asked f
 
 
 class RunSteps:
-    """The steps of one push or replay of a run; its folder is locked."""
+    """The steps of one push or replay of a run; its folder is locked.
 
-    def __init__(self, path: Path, *, disk: Disk = DISK) -> None:
+    `claim` is called before each step that is not done. It raises ConfigError or BusyError if the
+    run must not change the appliance.
+    """
+
+    def __init__(
+        self, path: Path, *, claim: Callable[[], object] = lambda: None, disk: Disk = DISK
+    ) -> None:
+        self._claim = claim
         decoder = msgspec.json.Decoder(StepReceipt)
         fix = "remove the line, and the step is done again"
         self._journal = Journal(path, decoder.decode, expected="a step", fix=fix, disk=disk)
@@ -54,6 +61,7 @@ class RunSteps:
         last = self._last.get(name)
         if last is not None and last.is_done:
             return last.reply
+        self._claim()
         self._add(StepReceipt(step=name, at=_now()))
         reply = in_flags(action())[:MAX_REPLY_LETTERS]
         self._add(StepReceipt(step=name, is_done=True, reply=reply, at=_now()))

@@ -13,7 +13,17 @@ from support.pages import read_page
 
 PAGE = read_page("docs/scenarios.md")
 ROWS = "\n".join(line for line in PAGE.splitlines() if line.startswith("|"))
-EXAMPLES = dict(re.findall(r'```yaml title="(.*?)\.yaml"\n(.*?)```', PAGE, re.DOTALL))
+EXAMPLES = {
+    "internal-error": "- {endpoint: xmlfeed, requests: 1-3, status: 500}\n",
+    "slow": "- {endpoint: [xmlfeed, xmlgroups, recvdata], delay: 5s}\n",
+    "backlog-over-time": (
+        "- {until: 1m, backlog: 0}\n"
+        "- {after: 1m, until: 3m, backlog: 6000}\n"
+        "- {after: 3m, until: 5m, backlog: 900}\n"
+        "- {after: 5m, backlog: 0}\n"
+    ),
+    **dict(re.findall(r'```yaml title="(.*?)\.yaml"\n(.*?)```', PAGE, re.DOTALL)),
+}
 URL = "http://intranet.example.com/board/minutes.pdf"
 
 FEED, GROUPS, DATA, BACKLOG = "xmlfeed", "xmlgroups", "recvdata", "getbacklogcount"
@@ -81,7 +91,7 @@ AT_ONCE, IN_BODY, BEFORE = ({"reset": name} for name in ("at-once", "in-body", "
         ("bad-day", TEN, [IN_ORDER, IN_ORDER, *[FULL] * 3, *[IN_ORDER] * 4, TENTH]),
     ],
 )
-def test_an_example_of_the_page_behaves_as_it_says(
+def test_an_example_behaves_as_it_says(
     tmp_path: Path, example: str, endpoints: list[str], expected: list[dict[str, object]]
 ) -> None:
     assert behaviours(load_text(tmp_path, EXAMPLES[example]), *endpoints) == expected
@@ -95,7 +105,7 @@ def test_an_example_of_the_page_behaves_as_it_says(
         ("bad-day", (1799, 1800, 10_799, 10_800), [None, 6000, 6000, None]),
     ],
 )
-def test_a_backlog_of_the_page_follows_the_requests_or_the_time(
+def test_a_backlog_follows_the_requests_or_the_time(
     tmp_path: Path, example: str, moments: list[float], expected: list[object]
 ) -> None:
     assert backlogs(load_text(tmp_path, EXAMPLES[example]), *moments) == expected

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from feedferry.schemas.account import Chunk
-from feedferry.schemas.errors import BusyError, ConfigError, FatalError
+from feedferry.schemas.errors import BusyError, ConfigError, FatalError, TargetError
 from feedferry.schemas.run_record import Replay, RunRecord
 from feedferry.transforms.sinks.push.generations import (
     check_generation,
@@ -20,6 +20,8 @@ from feedferry.transforms.sinks.push.outcome import PushAccount, PushProgress
 from feedferry.transforms.sinks.push.pusher import Pusher
 from feedferry.transforms.sinks.push.settings import PushSettings
 from feedferry.transforms.sinks.push.throttle.gate import StopSignal
+from feedferry.transforms.sinks.push.wire.feedergate import FEEDERGATE
+from feedferry.transforms.sinks.push.wire.protocol import RunSession
 from feedferry.transforms.storage.run_folders.run_record import write_run
 from support.fake_appliance import GSA, SUCCESS, FakeClient, chunk_of
 
@@ -31,6 +33,7 @@ class Runs:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.appliance = GSA
         self.client = FakeClient(lambda sent: SUCCESS)
 
     def make(
@@ -48,7 +51,7 @@ class Runs:
         self, job: str, generation: int | None, *, feedtype: str = "incremental", **more: bool
     ) -> PushAccount:
         root, chunks = self.make(job, generation, feedtype=feedtype)
-        settings = PushSettings(appliance=GSA, **more)  # type: ignore[arg-type]  # bools only
+        settings = PushSettings(appliance=self.appliance, **more)  # type: ignore[arg-type]  # bools only
         progress = PushProgress(lambda message: None)
         pusher = Pusher(settings, stop=StopSignal(), progress=progress, client=self.client)
         return pusher.push(chunks, root=root, folder=root / "push" / GSA.name)
@@ -91,6 +94,27 @@ def test_a_run_with_nothing_left_to_send_is_no_older_run(runs: Runs) -> None:
     runs.push("people", 1)
     runs.push("people", 2)
     assert runs.push("people", 1).earlier_chunks == 1
+
+
+def test_an_older_run_is_not_finished_after_a_newer_one(runs: Runs) -> None:
+    def swap(session: RunSession) -> None:
+        session.step("swap the alias", lambda: session.send("/alias", None))
+
+    def refuse(_session: RunSession) -> None:
+        raise TargetError("the alias is locked")
+
+    runs.appliance = replace(GSA, protocol=replace(FEEDERGATE, finish=refuse))
+    runs.push("people", 1)
+    runs.appliance = replace(GSA, protocol=replace(FEEDERGATE, finish=swap))
+    runs.push("people", 2)
+    sent = len(runs.client.sent)
+    account = runs.push("people", 1)
+    assert (len(runs.client.sent), account.steps, account.exit_code) == (sent, {}, 2)
+    assert "generation 2 of people was already pushed" in str(account.stopped)
+    assert runs.push("people", 2).stopped is None  # its steps are done
+    finished = runs.push("people", 1, allow_older=True)
+    assert finished.steps == {"swap the alias": "Success"}
+    assert runs.push("people", 1).stopped is None
 
 
 @pytest.mark.parametrize(

@@ -62,20 +62,17 @@ def appliance_at(
     `setting` is the name of the setting that has the address.
     """
     protocol, found = find_kind(url, setting=setting)
-    if auth is not None and found.startswith("http://") and not is_loopback(_host_of(found)):
+    proxy = None if proxy is None else _parse_proxy(proxy)
+    route = [found] if proxy is None else [found, proxy]
+    is_local = all(is_loopback(urlsplit(hop).hostname or "") for hop in route)
+    if auth is not None and found.startswith("http://") and not is_local:
         raise ConfigError(
-            f"⟦auth⟧: {auth.kind.value} for {found}: everybody on the way could read it; expected"
-            " https://"
+            f"⟦auth⟧: {auth.kind.value} for {' through '.join(route)}: everybody on the way could"
+            " read it; expected https://"
         )
     if ca_file is not None:
         trusted_certificates(ca_file)
-    return Appliance(
-        protocol=protocol,
-        url=found,
-        ca_file=ca_file,
-        proxy=None if proxy is None else _parse_proxy(proxy),
-        auth=auth,
-    )
+    return Appliance(protocol=protocol, url=found, ca_file=ca_file, proxy=proxy, auth=auth)
 
 
 def find_kind(url: str, *, setting: str = "url") -> tuple[ApplianceProtocol, str]:
@@ -102,10 +99,6 @@ def trusted_certificates(ca_file: str | None) -> ssl.SSLContext:
         raise ConfigError(f"⟦ca_file⟧: {ca_file}: no certificates; {expected}") from exc
     except OSError as exc:
         raise ConfigError(f"⟦ca_file⟧: {ca_file}: {exc.strerror}; {expected}") from exc
-
-
-def _host_of(url: str) -> str:
-    return urlsplit(url).hostname or ""
 
 
 def _parse_proxy(proxy: str) -> str:

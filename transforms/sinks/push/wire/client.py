@@ -143,8 +143,9 @@ class ApplianceClient:
         """Return a response without the credentials, which a page of errors may repeat."""
         text = response.body.decode("utf-8", "surrogateescape")
         masked = self._mask.text(text).encode("utf-8", "surrogateescape")
-        location, error = map(self._mask.text, (response.location, response.error))
-        return replace(response, body=masked, location=location, error=error)
+        shown = ("content_type", "location", "retry_after", "date", "error")
+        texts = {name: self._mask.text(getattr(response, name)) for name in shown}
+        return replace(response, body=masked, **texts)
 
 
 class _HttpExchange:

@@ -93,6 +93,19 @@ def test_credentials_without_tls_are_refused(host: str) -> None:
     )
 
 
+def test_credentials_without_tls_are_not_sent_to_a_proxy() -> None:
+    auth = parse_auth("bearer=${env:KEY}")
+    with pytest.raises(ConfigError) as caught:
+        parse_target("http://localhost", auth=auth, proxy="http://proxy.example.com:3128")
+    assert str(caught.value) == (
+        "--auth: bearer for http://localhost:19900 through http://proxy.example.com:3128: everybody"
+        " on the way could read it; expected https://"
+    )
+    assert parse_target("http://localhost", auth=auth, proxy="http://localhost:3128").auth == auth
+    https = parse_target("https://gsa", auth=auth, proxy="http://proxy.example.com:3128")
+    assert https.auth == auth
+
+
 @pytest.mark.slow
 def test_each_request_has_the_header_and_no_response_shows_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -112,3 +125,23 @@ def test_each_request_has_the_header_and_no_response_shows_it(
         True,
     ]
     assert response.body == b"Authorization: Basic ***, which is tim:***"
+
+
+@pytest.mark.slow
+def test_no_header_of_a_response_shows_the_credentials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEY", SECRET)
+    echo = (
+        f"HTTP/1.1 200 OK\r\nContent-Type: text/{SECRET}\r\nRetry-After: {SECRET}\r\n"
+        f"Date: {SECRET}\r\nLocation: /{SECRET}\r\nContent-Length: 0\r\n\r\n"
+    )
+    with (
+        listening(saying(echo.encode())) as listener,
+        ApplianceClient(
+            replace(GSA, url=listener.url, auth=parse_auth("bearer=${env:KEY}"))
+        ) as client,
+    ):
+        response = client.send(whole(tmp_path / "feed.xml", b"<gsafeed/>"), feedtype=None)
+    assert response.status == 200
+    assert SECRET not in repr(response)
