@@ -52,6 +52,7 @@ from feedferry.transforms.sinks.push.model import (
 from feedferry.transforms.sinks.push.outcome import PushProgress
 from feedferry.transforms.sinks.push.push_plan import pushed_formats
 from feedferry.transforms.sinks.push.pusher import Pusher
+from feedferry.transforms.sinks.push.session import PushInterrupted
 from feedferry.transforms.sinks.push.settings import Keep, PushSettings
 from feedferry.transforms.sinks.push.throttle.gate import StopSignal
 from feedferry.transforms.sinks.push.wire.protocol import Appliance
@@ -201,6 +202,8 @@ class Gateway(SpoolConsumer):
         try:
             self._open_pusher().finish(self.spool / FOLDER)
             self._needs_update, self._update_at = False, time.monotonic() + UPDATE_SECONDS
+        except PushInterrupted:
+            return  # the gateway ends; its next start has the appliance finish
         except (FeedferryError, OSError) as exc:
             pause = self._retry.pause_seconds(1)
             self._update_at = time.monotonic() + pause

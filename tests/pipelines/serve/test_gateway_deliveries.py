@@ -17,6 +17,8 @@ from feedferry.pipelines.serve.gateway import DRAIN_SECONDS
 from feedferry.schemas.delivery import JOURNAL
 from feedferry.schemas.errors import ConfigError
 from feedferry.transforms.sinks.push.model import ApplianceResponse
+from feedferry.transforms.sinks.push.pusher import Pusher
+from feedferry.transforms.sinks.push.session import PushInterrupted
 from feedferry.transforms.sources.spool import read_deliveries
 from support import fake_appliance
 from support.archives import ACL, BROKEN, HOST, document, gsa_feed, thunderstone
@@ -123,6 +125,22 @@ def test_full_feed_deletes_missing_documents_from_thunderstone(
     ]
     assert run.remarks == ["delivery 2 of 'crm': 2 documents that it leaves out are deleted"]
     assert [(entry.accepted, entry.losses) for entry in run.journal()] == [(3, {}), (4, {})]
+
+
+def test_a_gateway_may_end_while_the_appliance_finishes_a_run(
+    spool: HandSpool, wired: Wired, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wired(taking)
+    spool.feed(gsa_feed(page("a")), "wiki")
+    asked = threading.Event()
+
+    def finish(pusher: Pusher, folder: Path) -> None:
+        asked.set()
+        raise PushInterrupted
+
+    monkeypatch.setattr(Pusher, "finish", finish)
+    run = GatewayRun(spool, appliance=THUNDERSTONE).until(asked.is_set)
+    assert run.warnings == []
 
 
 def test_full_feed_waits_for_its_digestion(spool: HandSpool, wired: Wired) -> None:
