@@ -126,14 +126,27 @@ def sniff(head: bytes, *, source: str = "", encoding: str = "") -> str | None:
     Raise EncodingError, which names the source, for a document in an unknown encoding.
     """
     for format_ in sorted(FORMATS, key=attrgetter("is_common_text")):  # these claim more
-        if format_.matches(head):
+        if _matches(format_, head):
             return format_.name
     codec, mark = detect(head, source=source, encoding=encoding)
     text = head[mark:].decode(codec, "replace")
-    roots = {
-        format_.element_names.root: format_.name
-        for format_ in FORMATS
-        if format_.element_names is not None
-    }
+    roots: dict[str, str] = {}
+    for format_ in FORMATS:  # ours are first
+        if format_.element_names is not None:
+            roots.setdefault(format_.element_names.root, format_.name)
     root = re.search(rf"<(?:\w+:)?({'|'.join(map(re.escape, roots))})(?=[\s/>])", text)
     return roots[root[1]] if root else None
+
+
+def _matches(format_: Format, head: bytes) -> bool:
+    """Ask a format whether it recognises a stream; raise ConfigError if one of others fails."""
+    if format_ in FORMATS.ours:
+        return format_.matches(head)
+    try:
+        return format_.matches(head)
+    except Exception as exc:
+        raise ConfigError(
+            f"the format {format_.name} of another package cannot say whether it recognises an"
+            f" input: {type(exc).__name__}: {exc}; expected yes or no for any bytes;"
+            " ⟦from_format⟧ states the format"
+        ) from exc

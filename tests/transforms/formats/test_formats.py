@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from feedferry.schemas.errors import FormatError
-from feedferry.transforms.formats import by_name, look_of, sniff
+from feedferry.schemas.errors import ConfigError, FormatError
+from feedferry.transforms.formats import Format, by_name, look_of, registered, sniff
+from feedferry.transforms.formats.element_names import ElementNames
 from feedferry.transforms.formats.xml.scanning.encoding import HEAD_BYTES
 from kits import KITS
 from kits.base import EXPECTED, all_golden
@@ -56,6 +57,22 @@ def test_the_format_of_a_golden_input_is_found(path: Path) -> None:
 )
 def test_a_format_is_found_by_its_first_bytes(head: bytes, name: str | None) -> None:
     assert sniff(head) == name
+
+
+def test_a_format_of_another_package_that_fails_to_recognise_an_input_is_named() -> None:
+    def fail(head: bytes) -> bool:
+        raise KeyError(head[:3])
+
+    with registered(Format(name="acme", title="of others", matches=fail)):
+        assert sniff(b"Obj\x01") == "avro"  # ours are asked first
+        with pytest.raises(ConfigError, match=r"the format acme .*: KeyError: b'abc'; expected"):
+            sniff(b"abcd")
+
+
+def test_a_format_of_another_package_does_not_replace_ours() -> None:
+    names = ElementNames(root="gsafeed", records=("item",))
+    with registered(Format(name="acme", title="of others", element_names=names)):
+        assert sniff(b"<gsafeed>") == "gsa-feed"
 
 
 @pytest.mark.parametrize("name", [name for name in KITS if KITS[name].start and "csv" not in name])
