@@ -166,6 +166,10 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     max_request_bytes: int = REQUEST_BYTES_LIMIT
     gzip_bytes: int = 0
 
+    def __post_init__(self) -> None:
+        if not any(endpoint.formats for endpoint in self.endpoints[:1]):
+            raise ValueError(f"{self.name}: no endpoints with formats; expected one for documents")
+
     @property
     def default_format(self) -> str:
         """The name of the format of documents."""

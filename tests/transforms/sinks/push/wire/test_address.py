@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from feedferry.schemas.errors import ConfigError
 from feedferry.transforms.registry import Registry
@@ -18,6 +19,11 @@ EXPECTED = (
     "expected http://HOST[:19900], https://HOST[:19902] or the whole address of a recvdata.xml"
 )
 EXPECTED_PROXY = "expected http://HOST:PORT or https://HOST:PORT"
+
+
+def test_a_kind_of_appliance_has_an_endpoint_for_documents() -> None:
+    with pytest.raises(ValueError, match="acme: no endpoints with formats; expected one"):
+        replace(FEEDERGATE, name="acme", endpoints=())
 
 
 def refusal(url: str, **options: Any) -> str:
