@@ -17,7 +17,7 @@ _KITS = {
     for kit in vars(import_module(f"{__name__}.{module.name}")).values()
     if isinstance(kit, Kit)
 }
-without_kit = [format_.name for format_ in FORMATS if format_.name not in _KITS]
+without_kit = [format_.name for format_ in FORMATS.ours if format_.name not in _KITS]
 assert not without_kit, f"no kit in tests/kits/ for {', '.join(without_kit)}"
-KITS = {format_.name: _KITS[format_.name] for format_ in FORMATS}
+KITS = {format_.name: _KITS[format_.name] for format_ in FORMATS.ours}
 XML_KITS = {name: kit for name, kit in KITS.items() if kit.format.is_xml}

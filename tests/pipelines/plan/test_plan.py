@@ -27,7 +27,7 @@ SOURCES = {
     "retriever-stream": "retriever_stream/*.stream",
     "authorizer-stream": "authorizer_stream/*.stream",
 }
-TARGETS = [format_.name for format_ in FORMATS if format_.encoder]
+TARGETS = [format_.name for format_ in FORMATS.ours if format_.encoder]
 TO = ("--to", "gsa-feed", "--datasource", "docs")
 TREE = ("docs", "--from", "files", *TO, "--base-url", "https://docs.example.com/")
 STATE = ("--state", "docs.state", "--max-delete-percent", "50")
