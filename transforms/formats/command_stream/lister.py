@@ -259,8 +259,12 @@ def cut(
 
 
 def _places(commands: CommandReader, span_bytes: int) -> Iterator[tuple[int, bool]]:
-    """Yield the offset of each span after the first, and whether it is in an id-list."""
+    """Yield the offset of each span after the first, and whether it is in an id-list.
+
+    After a content, which listings do not have, there are no commands to the end.
+    """
     separator = commands.delimiter
+    content = separator + b"content"
     list_begin = b"%bid-list%b" % (separator, separator)
     in_list = False
     target = span_bytes
@@ -274,6 +278,8 @@ def _places(commands: CommandReader, span_bytes: int) -> Iterator[tuple[int, boo
             id_begin = separator if in_list else separator + b"id="
             last = len(text) if end < 0 else end
             found = text.find(id_begin, max(target - base, at) - 1, last - 1 + len(id_begin)) + 1
+            if not in_list and text.find(content, at - 1, found or last) >= 0:
+                return
             if 0 < found < len(text):
                 yield base + found, in_list
                 target = base + found + span_bytes

@@ -243,6 +243,11 @@ def test_spans_are_adjacent_long_enough_and_the_same_for_blocks_of_any_size(
     assert list(lister.cut(slow(data, read_bytes), source="ids", span_bytes=span_bytes)) == spans
 
 
+def test_no_span_begins_after_a_content() -> None:
+    data = HEADER + b"id=a\nid=b\ncontent=\xff\nid=c\nid=d\n"
+    assert [span.offset for span in cut(data, 1)] == [0, 31, 36]
+
+
 def test_a_span_begins_with_an_id() -> None:
     data = HEADER + b"id=a\nlock\nid=b\nid-list\nc\nd\n\nlock\nid=e\n"
     places = ((31, 10, OUTSIDE), (41, 13, OUTSIDE), (54, 2, IN_LIST), (56, 8, IN_LIST))
