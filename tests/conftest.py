@@ -5,12 +5,14 @@ import gc
 import os
 import signal
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from feedferry.transforms import registry
 from support.programs_needed import summary_of_skips
 
 ROOT = Path(__file__).parents[1]
@@ -28,6 +30,15 @@ MAX_WORKER_BYTES = 800_000_000
 WORKER_BYTES = pytest.StashKey[list[int]]()
 _M_MMAP_THRESHOLD = -3  # of malloc.h
 _MAPPED_BYTES = 128 << 10
+
+
+_GROUPS = ("feedferry.formats", "feedferry.sources", "feedferry.appliances")
+_INSTALLED = {point for group in _GROUPS for point in metadata.entry_points(group=group)}
+
+
+def _added_by_tests(*, group: str) -> list[metadata.EntryPoint]:
+    """Return the entry points of packages that tests add; others may be installed with ours."""
+    return [point for point in metadata.entry_points(group=group) if point not in _INSTALLED]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -54,6 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     `--accept` runs slow tests too.
     """
+    vars(registry)["entry_points"] = _added_by_tests
     if config.getoption("--accept"):
         config.option.markexpr = ""
     if hasattr(libc := ctypes.CDLL(None), "mallopt"):
