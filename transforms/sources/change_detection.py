@@ -43,8 +43,6 @@ from feedferry.transforms.storage.files.scratch import scratch_database
 from feedferry.transforms.storage.state import SourceState
 
 VANISHED = "vanished"
-SENT_AGAIN = "sent-again"
-"""The code of a GONE line of an archive and its members, if the archive is sent again after it."""
 
 _KEY, _TIME = itemgetter(0), itemgetter(3)
 _FILE = EntryKind.FILE
@@ -96,7 +94,7 @@ def check_changes(
         if line.kind is EntryKind.FILE:
             listed += 1
         elif line.kind is EntryKind.GONE and line.url and not is_folder(line.key):
-            gone += line.code != SENT_AGAIN
+            gone += line.count
         yield line
     if first is not None:
         yield msgspec.structs.replace(first, count=count)
@@ -302,8 +300,8 @@ def _unchanged(key: str, url: str, count: int = 1) -> ListingEntry:
 
 
 def _replaced(known: SentDocument) -> ListingEntry:
-    """Return the deletion of a document that is sent again after it."""
-    return ListingEntry(key=known.key, kind=EntryKind.GONE, url=known.url, code=SENT_AGAIN)
+    """Return the deletion of a document that is sent again after it, and counts as none."""
+    return ListingEntry(key=known.key, kind=EntryKind.GONE, url=known.url, count=0)
 
 
 def _document(row: StateRow) -> SentDocument:

@@ -47,7 +47,8 @@ class ListingEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     place to open. `code` says why the entry is filtered or rejected, `reason` what was found.
     `changed_ns` is the change time (ctime) of a local file. `fingerprint` is one text of the other
     inputs of the record, `sidecars` the paths of files that describe it. `sent_document` is the
-    entry in the state. `count` is the number of FILTERED entries that the entry represents.
+    entry in the state. `count` is the number of FILTERED entries that the entry represents; it is 0
+    for a document that is GONE and sent again after it.
     `members` are the documents that were sent of it, each at a URL of its own: the members of an
     archive, or the documents of a row.
     """

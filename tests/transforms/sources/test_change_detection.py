@@ -322,8 +322,8 @@ YOUNG_NS = (LISTED_AT_NS - 2 * SECOND_NS, LISTED_AT_NS, LISTED_AT_NS + SECOND_NS
             [file("a.zip")],
             [
                 forgotten("b"),
-                replace(forgotten("a.zip"), code="sent-again"),
-                replace(gone("a.zip/1", url=SHARED), code="sent-again"),
+                replace(forgotten("a.zip"), count=0),
+                replace(gone("a.zip/1", url=SHARED), count=0),
                 file("a.zip"),
             ],
         ),
