@@ -26,11 +26,11 @@ class _Capture:
         self._begin = begin
         self._kept = b""
 
-    def keep(self, data: bytes, base: int) -> None:
-        """Keep what `data`, which begins at the offset `base`, has of the capture."""
+    def keep(self, data: bytes, base: int, end: int) -> None:
+        """Keep what `data`, which begins at the offset `base`, has of the capture before `end`."""
         begin = self._begin + len(self._kept) - base
         left = KEPT_BYTES - len(self._kept)
-        self._kept += data[begin:][:left] if begin >= 0 else b""
+        self._kept += data[begin : min(end, begin + left)] if begin >= 0 else b""
 
     def up_to(self, end: int) -> bytes:
         """Return the kept bytes before an offset."""
@@ -171,7 +171,7 @@ class TokenReader:
     def _keep_captured(self, end: int) -> None:
         """Keep the bytes of the capture that are in memory before `end`."""
         if self._capture is not None:
-            self._capture.keep(self._data[:end], self._base)
+            self._capture.keep(self._data, self._base, end)
 
     def _check_size(self, end: int) -> None:
         if end - self._pos > self.limit:
