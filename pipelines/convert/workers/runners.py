@@ -84,6 +84,7 @@ def runner_of(options: ConvertOptions) -> PipelineRunner:
             if getattr(options, name) is not None:
                 raise ConfigError(f"⟦{name}⟧: without a runner; expected ⟦runner NAME⟧ with it")
         return LocalRunner()
+    LocalWorker.server = None
     is_dask = options.runner.lower() in ("dask", _DASK_NAME)  # Beam has no short name for it
     name = _DASK if is_dask else options.runner
     _check_extra(name)
@@ -146,7 +147,9 @@ class LocalRunner(fn_runner.FnApiRunner):
 class LocalWorker(worker_handlers.GrpcWorkerHandler):
     """One worker process; `close` ends it in any state."""
 
-    server: ClassVar[ForkServer]
+    server: ClassVar[ForkServer | None] = None
+    """That of the run; without it, the one that the command has."""
+
     deaths: ClassVar[list[int]] = []
     """Exit codes of workers that ended by themselves before they were closed."""
 
@@ -166,7 +169,8 @@ class LocalWorker(worker_handlers.GrpcWorkerHandler):
             ),
             "WORKER_ID": self.worker_id,
         }
-        self._process = self.server.fork(environment)
+        server = find_fork_server() if self.server is None else self.server
+        self._process = server.fork(environment)
         threading.Thread(target=self._watch, args=(self._process,), daemon=True).start()
 
     def close(self) -> None:
@@ -201,7 +205,7 @@ class LocalWorker(worker_handlers.GrpcWorkerHandler):
         code = process.end.result()
         if self._is_closing.is_set():
             return
-        if not self.server.is_killed:
+        if not process.server.is_killed:
             self.deaths.append(code)
         self.data_conn._closed = True
         while not self._is_closing.wait(_POLL_SECONDS):
