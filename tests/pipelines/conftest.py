@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from support import remotes
 from support.browser import Browser, Page, browser
 from support.runs import keep_levels
 from support.served import Served, serving
@@ -40,5 +39,7 @@ def appliance(tmp_path: Path) -> Iterator[Served]:
 @pytest.fixture
 def s3() -> Iterator[None]:
     """An empty bucket at s3://."""
+    from support import remotes  # needs libraries that the other tests do without
+
     with remotes.s3_server():
         yield
