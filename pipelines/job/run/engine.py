@@ -124,7 +124,7 @@ def _convert(job: Job, observer: Observer, remote: RemoteFolder | None) -> RunRe
         if earlier is not None and not earlier.is_over:
             begun_at, attempts = earlier.started_at, earlier.attempts
         record = RunRecord(id=job.home.absolute().name, started_at=begun_at, attempts=attempts + 1)
-        record = replace(record, fingerprint=conversion.fingerprint)
+        record = write_run(job.home, replace(record, fingerprint=conversion.fingerprint))
         write_whole(job.home / CONFIG, render(job).encode())
         return JobRun(job, RunOptions(), record, conversion, observer).run()
 

@@ -5,9 +5,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from feedferry.pipelines.cli.main import main
 from feedferry.pipelines.job.file.flag_job import job_of_flags
 from feedferry.pipelines.job.file.job_file import load_job
 from feedferry.pipelines.job.file.job_text import render
+from feedferry.pipelines.job.run import engine
+from feedferry.transforms.storage.atomic import write_whole
+from support.archives import documents, gsa_feed, put
 
 WORDS: dict[str, object] = {
     "inputs": ("a.xml", "b*.xml"),
@@ -58,3 +62,18 @@ def test_the_origin_of_a_value_is_its_flag() -> None:
     lines = render(job_of_flags(WORDS)).splitlines()
     origins = {line.split()[0]: line.rpartition("# ")[2] for line in lines if "# " in line}
     assert (origins["zone:"], origins["path:"]) == ("flag --zone", "argument")
+
+
+@pytest.mark.slow
+def test_a_run_that_ended_when_its_settings_were_written_goes_on(here: Path) -> None:
+    put(here / "feed.xml", gsa_feed(*documents(1, 2)))
+    words = ["convert", "feed.xml", "-o", "out", "--to", "jsonl", "-q", "--progress", "none"]
+
+    def write_and_end(path: Path, data: bytes) -> None:
+        write_whole(path, data)
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "write_whole", write_and_end)
+        assert main(words) == 130
+    assert main(words) == 0
