@@ -140,11 +140,11 @@ def sniff(head: bytes, *, source: str = "", encoding: str = "") -> str | None:
 
 def _matches(format_: Format, head: bytes) -> bool:
     """Ask a format whether it recognises a stream; raise ConfigError if one of others fails."""
-    if format_ in FORMATS.ours:
-        return format_.matches(head)
     try:
         return format_.matches(head)
     except Exception as exc:
+        if format_ in FORMATS.ours:
+            raise
         raise ConfigError(
             f"the format {format_.name} of another package cannot say whether it recognises an"
             f" input: {type(exc).__name__}: {exc}; expected yes or no for any bytes;"
