@@ -1,15 +1,12 @@
 """A format that is added from outside: no other module knows it."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
-from typing import ClassVar
 
 import pytest
 
 from feedferry.pipelines.cli.main import main
+from feedferry.testing.scripted_server import ScriptedReply, ScriptedRequest, scripted_server
 from feedferry.transforms.formats import by_name, registered, sniff
 from support.runs import chunks, column, convert, report
 from support.toy_format import TOY
@@ -39,41 +36,6 @@ ACL = b'<acl><principal scope="user" access="permit">joe</principal></acl>'
 def _registered() -> Iterator[None]:
     with registered(TOY):
         yield
-
-
-class _Appliance(BaseHTTPRequestHandler):
-    """Accepts every feed; reports an empty backlog."""
-
-    bodies: ClassVar[list[bytes]] = []
-
-    def do_GET(self) -> None:
-        self._reply(b"0")
-
-    def do_POST(self) -> None:
-        self.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
-        self._reply(b"Success")
-
-    def _reply(self, text: bytes) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Print nothing."""
-
-
-@contextmanager
-def appliance() -> Iterator[str]:
-    _Appliance.bodies.clear()
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Appliance) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 def test_the_format_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -167,9 +129,16 @@ def test_an_appliance_takes_the_formats_of_its_endpoints_only(
     source, out = tmp_path / "in.txt", tmp_path / "out"
     source.write_bytes(DOCUMENTS)
     convert(str(source), "-o", str(out), *TO_TOY)
-    with appliance() as url:
+    posted: list[ScriptedRequest] = []
+
+    def accept(request: ScriptedRequest) -> ScriptedReply:
+        if request.method == "POST":
+            posted.append(request)
+        return ScriptedReply(body=b"Success" if request.method == "POST" else b"0")
+
+    with scripted_server(accept) as url:
         assert main(["push", str(out), "--to", url, "-q", "--progress", "none"]) == 2
-    assert _Appliance.bodies == []
+    assert posted == []
     assert capsys.readouterr().err == (
         f"feedferry: chunks/000001.toy: toy; expected gsa-feed or gsa-groups for {url}\n"
     )
