@@ -20,6 +20,7 @@ from feedferry.transforms.conversion_settings import Settings
 from feedferry.transforms.formats import ReadOptions
 from feedferry.transforms.sources import SourceOptions, SourceRun, source_of, unsure_changes
 from feedferry.transforms.storage.atomic import write_whole
+from feedferry.transforms.storage.run_folders.mirrors import shown
 from feedferry.transforms.storage.state import open_state, update_state
 
 _GENERATION = "generation"
@@ -91,12 +92,22 @@ def mark_unsure(work: Path, state: str) -> None:
     update = _read_update(work, state)
     path = Path(state)
     with open_state(path) as known:
-        if update is None or known.head.run == str(work.absolute()):
+        if update is None or known.head.run in (shown(work.absolute()), _unsure(work)):
             return
         changes = unsure_changes(work, update.files, known)
         before = known.head.generation
-        stamp = replace(known.head, source=known.head.source or update.span.path, run="")
-    update_state(path, changes, before=before, stamp=stamp)
+        stamp = replace(known.head, source=known.head.source or update.span.path)
+    update_state(path, changes, before=before, stamp=replace(stamp, run=_unsure(work)))
+
+
+def is_unsure(work: Path, state: str) -> bool:
+    """Whether `mark_unsure` has changed the state for this run, which can then not go on."""
+    with open_state(Path(state)) as known:
+        return known.head.run == _unsure(work)
+
+
+def _unsure(work: Path) -> str:
+    return f"{shown(work.absolute())} (begun anew)"
 
 
 def _read_update(work: Path, state: str) -> StateUpdate | None:

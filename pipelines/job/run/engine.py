@@ -27,7 +27,11 @@ from feedferry.pipelines.convert.engine import Conversion, list_inputs
 from feedferry.pipelines.convert.engine import convert as convert_inputs
 from feedferry.pipelines.convert.inputs.input_files import STDIN, size_of
 from feedferry.pipelines.convert.inputs.source_runs import steps_of
-from feedferry.pipelines.convert.publication.state_update import mark_unsure, remember
+from feedferry.pipelines.convert.publication.state_update import (
+    is_unsure,
+    mark_unsure,
+    remember,
+)
 from feedferry.pipelines.convert.publication.work_folder import (
     check_output,
     check_unused,
@@ -416,7 +420,7 @@ def _resumed(
     has_sent = any(folder.glob(f"{PUSHES}/*/receipts-*.jsonl"))
     with locked_output(folder):
         reason, conversion = "", None
-        if job.convert.fresh:
+        if job.convert.fresh or (has_sent and _is_unsure(job, folder)):
             reason = "begun anew with ⟦fresh⟧" + "; a part of it was sent" * has_sent
             if has_sent:
                 _mark_unsure(job, folder, observer)
@@ -434,6 +438,12 @@ def _resumed(
         attempts = record.attempts + 1
         record = replace(record, attempts=attempts, ended_at=None, exit_code=None, message=None)
         yield JobRun(job, options, record, conversion, observer)
+
+
+def _is_unsure(job: Job, folder: Path) -> bool:
+    """Whether a start with --fresh was interrupted before it abandoned the run."""
+    work = find_work(folder)
+    return job.convert.state is not None and work is not None and is_unsure(work, job.convert.state)
 
 
 def _mark_unsure(job: Job, folder: Path, observer: Observer) -> None:

@@ -10,6 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from feedferry.pipelines.cli.main import main
+from feedferry.pipelines.convert.publication.state_update import mark_unsure
+from feedferry.pipelines.convert.publication.work_folder import find_work
 from feedferry.pipelines.folders.locks import locked_state
 from feedferry.pipelines.job.file.job_file import load_job
 from feedferry.pipelines.job.run.engine import run as run_job
@@ -382,6 +384,21 @@ def test_fresh_begins_a_new_run_and_keeps_the_receipts_of_the_unfinished_one(
     assert "generation 1 of people; generation 2 of people was already pushed" in (
         capsys.readouterr().err
     )
+
+
+def test_a_fresh_start_that_was_killed_before_it_abandoned_a_run_is_continued(
+    refusing: tuple[TreeJob, Served], capsys: pytest.CaptureFixture[str]
+) -> None:
+    job, appliance = refusing
+    old = stop_in_push(job, appliance)
+    work = find_work(job.home / old.id)
+    assert work is not None
+    mark_unsure(work, str(job.home / "state"))
+    capsys.readouterr()
+    assert run() == 0
+    assert "is abandoned: begun anew with --fresh; a part of it was sent" in capsys.readouterr().err
+    assert ends(job) == [(Phase.PUSH, True, 4), DONE]
+    assert appliance.urls() == job.urls()
 
 
 def test_an_unfinished_run_is_refused_when_another_job_has_replaced_its_datasource(
