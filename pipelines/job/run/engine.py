@@ -230,7 +230,7 @@ class JobRun:
                 self._write_pages()
             except (OSError, FatalError) as exc:
                 text = f"{ending_of(exc).message}; the run itself has ended"
-                self.observer.notice(f"feedferry: {text}", logging.WARNING)
+                self.observer.notice(f"feedferry: {text}", logging.ERROR)
         return result
 
     def _execute(self) -> RunResult:
@@ -261,7 +261,7 @@ class JobRun:
         return result
 
     def _notify(self) -> None:
-        """Start the command of the job; if it fails, that is a line of the log."""
+        """Start the command of the job; its failure is shown, also with -q, and changes nothing."""
         job, exit_code = self.job, self.record.exit_code
         if job.notify is None or job.name is None or exit_code is None:
             return
@@ -269,7 +269,7 @@ class JobRun:
             reason = notify(job.notify, self.folder, job=job.name, exit_code=exit_code)
             if reason is not None:
                 text = f"feedferry: notify.command: {reason}; the run itself has ended"
-                self.observer.notice(text, logging.WARNING)
+                self.observer.notice(text, logging.ERROR)
 
     def _logged(self) -> AbstractContextManager[None]:
         """Log the block to a file of the run."""
