@@ -15,7 +15,7 @@ from feedferry.pipelines.options.push_options import (
     check_pushed_format,
     parse_push_to,
 )
-from feedferry.transforms.config.secrets import check_no_secret
+from feedferry.transforms.config.secrets import check_no_secret, with_absolute_files
 from feedferry.transforms.sinks.push.settings import PushSettings
 
 _HIDDEN = "***"
@@ -70,4 +70,7 @@ def _shown(key: JobKey, word: object) -> object:
         check_no_secret(str(word))
     except ValueError:
         return _HIDDEN
-    return word if isinstance(word, bool) else key.absolute(Path.cwd(), str(word))
+    if isinstance(word, bool):
+        return word
+    folder, text = Path.cwd(), str(word)
+    return key.absolute(folder, with_absolute_files(text, folder) if key.has_references else text)

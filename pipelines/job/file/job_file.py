@@ -59,6 +59,7 @@ from feedferry.transforms.config.secrets import (
     check_no_secret,
     check_references,
     resolve,
+    with_absolute_files,
 )
 from feedferry.transforms.config.yaml_structs import (
     SET,
@@ -263,11 +264,8 @@ class _ValueReader:
         """Return a text with its references; all paths are absolute."""
         if key.has_references:
             check_references(text)
-            text = REFERENCE.sub(self._absolute_reference, text)
+            text = with_absolute_files(text, self._folder)
         return text if text.startswith("${") else key.absolute(self._folder, text)
-
-    def _absolute_reference(self, match: re.Match[str]) -> str:
-        return f"${{file:{self._folder / match[2]}}}" if match[1] == "file" else match[0]
 
     def _resolved(self, key: JobKey, text: str) -> str:
         """Return a text without references; those in a query of HTTP are resolved by the source."""
