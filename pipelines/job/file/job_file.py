@@ -148,20 +148,6 @@ def load_job(
     return _make_job(path, settings, words, errors, check)
 
 
-def override_words(words: Mapping[str, object], to_format: str) -> dict[str, object]:
-    """Return the words of --set for a run without a job file; raise ConfigError with all errors."""
-    text = f"version: 1\njob: job\nsource: {{type: {FEEDS}}}\ntarget: {{type: {to_format}}}\n"
-    given = decode(OverrideOptions, words)
-    settings, errors = _read_settings(Path("job.yaml"), text, given, {})
-    if errors:
-        raise ConfigError("\n".join(errors))
-    return {
-        key.declared.field: settings[path].word
-        for path, key in job_keys().items()
-        if path in settings and settings[path].origin.startswith(BY_SET)
-    }
-
-
 def _read_settings(
     path: Path, text: str, given: OverrideOptions, environment: Mapping[str, str] | None
 ) -> tuple[dict[str, KeyValue], list[str]]:
