@@ -24,7 +24,10 @@ class Phase(enum.Enum):
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True):
-    """The export that a replay converts, and the run whose rejects it has, with its generation."""
+    """The export that a replay converts, and the run whose rejects it has, with its generation.
+
+    `run` is the name of the run, or the path of one without a job.
+    """
 
     run: str
     generation: int | None

@@ -237,6 +237,18 @@ class ApplianceTests:
         assert [*ended][: len(begun)] == [*begun]
         assert (len(ended) > len(begun)) == (kit.appliance.finish is not None)
 
+    def test_steps_are_done_again_if_the_receipts_are_removed(
+        self, appliance: ScriptedAppliance, run: Path
+    ) -> None:
+        first = _push(appliance, run)
+        paths = {request.path for request in appliance.others}
+        appliance.others.clear()
+        for path in run.glob("push/*/receipts-*"):
+            path.unlink()
+        assert _push(appliance, run).account.steps == first.account.steps
+        assert {request.path for request in appliance.others} == paths
+        assert appliance.requests == [*_CHUNKS, *_CHUNKS]
+
     def test_a_push_that_is_killed_continues(
         self, kit: ApplianceKit, appliance: ScriptedAppliance, run: Path
     ) -> None:

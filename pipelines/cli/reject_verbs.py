@@ -133,7 +133,7 @@ def export_(run: str, output: str, **filters: Unpack[Filters]) -> int:
 
     parse_output(output, "--output: ")
     found = _find(run)
-    base = found.absolute().parents[2]  # the folder of the job file
+    base = found.absolute().parent.parent.parent  # the folder of the job file
     made = export(found, chosen := RejectFilter(**filters), Path(output), base=base)
     for file in made.files:
         click.echo(f"{output}/{file.path}: {counted(len(file.numbers), 'reject')}")
@@ -144,25 +144,13 @@ def export_(run: str, output: str, **filters: Unpack[Filters]) -> int:
 
 def _replay_flags(_name: str) -> list[click.Parameter]:
     from feedferry.pipelines.cli.click_flags import click_options, start_flags
-    from feedferry.pipelines.options.convert_options import ConvertOptions
-    from feedferry.pipelines.options.flags import Flag
     from feedferry.pipelines.options.job_options import RunOptions
-    from feedferry.pipelines.options.section import Section
-    from feedferry.pipelines.options.value_parsers import OUTPUT_FOLDER
 
-    output = Flag(
-        "Folder of the replay of a run that has no job.",
-        OUTPUT_FOLDER,
-        section=Section.WRITE,
-        names=("-o", "--output"),
-        default="RUN-replay-1 and so on",
-    )
     return [
         click.Argument(["run"], type=click.Path()),
         click.Argument(["folder"], type=click.Path(), required=False),
         click.Option(["--job", "job_file"], metavar="FILE", help="The job file of the run."),
         click.Option(["--code", "codes"], metavar="CODE", multiple=True, help="Without FOLDER."),
-        *click_options(ConvertOptions, only=("output",), replace={"output": output}),
         *click_options(RunOptions, only=("deadline", "allow_older")),
         *start_flags(),
     ]
@@ -176,9 +164,9 @@ def replay_(
 
     FOLDER is an export whose files were corrected. Without it, all new rejects are converted again,
     which is of use after the job file or feedferry has changed. With a job, FOLDER decides which of
-    its runs is replayed. The replay is a new run of the job, or of the settings of RUN, and never
-    full. --set states a key of a job file, also for a RUN without a job; the replay of such a RUN
-    is pushed with --set target.url=URL. Replayed rejects are marked, and not sent again.
+    its runs is replayed. The replay is a new run of the job, and never full. The job of a RUN
+    without one is config.rendered.yaml, the settings of its conversion; its replays are in
+    RUN/rejects/replays. Replayed rejects are marked, and not sent again.
 
     \b
     Examples:

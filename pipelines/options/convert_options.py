@@ -1,11 +1,10 @@
 """Options of `feedferry convert`, `plan` and `inspect`, each declared with its flag."""
 
 from functools import partial
-from pathlib import Path
 
 import msgspec
 
-from feedferry.pipelines.options.flags import Flag, SourceOrFormat, declare, flags_of
+from feedferry.pipelines.options.flags import Flag, SourceOrFormat, declare
 from feedferry.pipelines.options.section import Section
 from feedferry.pipelines.options.value_parsers import (
     ACL,
@@ -78,9 +77,6 @@ def _has_feedtypes(kind: SourceOrFormat) -> bool:
 
 def _has_option(name: str, kind: SourceOrFormat) -> bool:
     return name in getattr(kind, "option_names", ())
-
-
-_PATHS = ("known_urls", "accepted_rejects", "transform")
 
 
 class HeadOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -356,17 +352,3 @@ declare(
 
 ON_A_CLUSTER = ("runner", "cluster", "parallelism", "workers_per_node", "stall")
 """The options of where a conversion runs."""
-
-
-def given_options(options: ConvertOptions) -> dict[str, object]:
-    """Return the options that differ from their defaults as plain values, without the inputs.
-
-    `msgspec.convert` makes options of them again. Paths are absolute.
-    """
-    flags, values = flags_of(ConvertOptions), msgspec.to_builtins(options, order="sorted")
-    given = {
-        name: str(Path(str(value)).absolute()) if name in _PATHS and value else value
-        for name, value in values.items()
-        if name in flags and getattr(options, name) != flags[name].default
-    }
-    return {name: value for name, value in given.items() if name not in ("inputs", "output")}

@@ -191,14 +191,10 @@ def decode(options: type[Options], words: Mapping[str, object]) -> Options:
     for name, declared in flags_of(options).items():
         if declared.is_required and words.get(name) in (None, ()):
             raise ConfigError(f"⟦{name}⟧: not given; expected {declared.metavar}; see --help")
-    return options(**decode_given(options, words))
-
-
-def decode_given(options: type[msgspec.Struct], words: Mapping[str, object]) -> dict[str, object]:
-    """Return the values of the fields of a struct whose words were given."""
     flags, names = flags_of(options), options.__struct_fields__
-    return {
+    given = {
         name: flags[name].parse(word) if name in flags else word
         for name, word in words.items()
         if name in names and word is not None and word != ()
     }
+    return options(**given)

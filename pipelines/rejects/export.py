@@ -16,6 +16,7 @@ that was full is exported as incremental: a few records as a full feed would del
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
 from typing import IO
 
@@ -41,6 +42,7 @@ from feedferry.transforms.sources import open_span, sniff_format
 from feedferry.transforms.storage.atomic import write_json
 from feedferry.transforms.storage.run_folders.attempts import digest_of
 from feedferry.transforms.storage.run_folders.mirrors import shown
+from feedferry.transforms.storage.run_folders.run_record import read_run
 
 INDEX = "export.json"
 RAW = "raw"
@@ -69,10 +71,11 @@ class ExportedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Export(msgspec.Struct, frozen=True, kw_only=True):
-    """The files of an export of one run; their paths are relative to its folder."""
+    """The files of an export of a run that began at a time; paths are relative to its folder."""
 
     version: int = 1
     run: str
+    began: datetime | None = None
     files: list[ExportedFile] = []
 
 
@@ -105,7 +108,9 @@ def export(run: Path, chosen: RejectFilter, folder: Path, *, base: Path) -> Expo
             if found.number not in writer.numbers:
                 writer.add_other(found)
     files = [replace(file, sha256=digest_of(folder / file.path)) for file in writer.files]
-    made = Export(run=shown(run.absolute()), files=files)
+    record = read_run(run)
+    began = None if record is None else record.started_at
+    made = Export(run=shown(run.absolute()), began=began, files=files)
     write_json(folder / INDEX, msgspec.to_builtins(made))
     return made
 

@@ -2,10 +2,10 @@
 
 A replay converts the files of an export. It is never full, keeps the state of the job, and has no
 limit for rejects unless one is given. Rejects that it converts are marked in their own run, when it
-has ended or when the next replay of this export begins. They are not converted again.
+has ended or when the next replay of this export begins. They are not converted again. The replays
+of a run without a job have the settings of this run, and are in the folder of its rejects.
 """
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,18 +18,14 @@ from msgspec.structs import replace
 
 from feedferry.pipelines.convert.inputs.source_runs import read_options
 from feedferry.pipelines.folders.job_folders import runs_of, shown_path
-from feedferry.pipelines.folders.locks import WORK
 from feedferry.pipelines.folders.manifest import MANIFEST, read_manifest
-from feedferry.pipelines.job.file.flag_job import job_of_options
 from feedferry.pipelines.job.file.job import Job
-from feedferry.pipelines.job.file.job_file import load_job, override_words
-from feedferry.pipelines.job.run.engine import convert as convert_job
+from feedferry.pipelines.job.file.job_file import load_job
 from feedferry.pipelines.job.run.engine import run as run_job
 from feedferry.pipelines.observer.observer import Observer
 from feedferry.pipelines.options.convert_options import ConvertOptions
-from feedferry.pipelines.options.flags import decode, decode_given, flags_of
+from feedferry.pipelines.options.flags import decode, flags_of
 from feedferry.pipelines.options.job_options import RunOptions
-from feedferry.pipelines.options.push_options import parse_push_to
 from feedferry.pipelines.options.section import Section
 from feedferry.pipelines.rejects.corrections import (
     converted_numbers,
@@ -44,16 +40,19 @@ from feedferry.pipelines.rejects.run_rejects import (
     read_replayed,
 )
 from feedferry.pipelines.report.run_data import REJECTS
+from feedferry.pipelines.report.run_report import CONFIG
 from feedferry.schemas.errors import FINDINGS_EXIT, ConfigError
 from feedferry.schemas.feed import FULL, INCREMENTAL
 from feedferry.schemas.run_record import Replay
 from feedferry.schemas.units import counted, names_text
 from feedferry.transforms.storage.run_folders.run_record import read_run
 
-_RUN = "run"
-"""File of an export with the run that last replayed it, if that has no job."""
+REPLAYS = "replays"
+"""Folder of the replays of a run without a job, in that of its rejects."""
 
-_REPLAY = "replay"
+_EXPORT = "replay"
+"""The begin of the names of exports that a replay has made, in the folder of rejects."""
+
 _SOURCE_SECTIONS = (Section.TREE, Section.SPOOL, Section.STATE)
 
 
@@ -76,26 +75,17 @@ def replay(
     A replay that was interrupted is resumed. Raises ConfigError if nothing can be replayed, and if
     that could undo a newer run.
     """
-    job_file = request.job_file or job_file_of(run)
-    words = {**request.words, "deadline": None}
-    if job_file is None:
-        job, words = None, {**words, **override_words(words, _format_of(run))}
-    else:
-        job = load_job(job_file, words, request.environment)
-        if run.absolute().parent != job.home.absolute():
-            expected = "expected ⟦job_profile⟧, if the run had a profile"
-            raise ConfigError(f"{run}: not a run of the job {job.name}; {expected}")
-    words["deadline"] = request.words.get("deadline")
+    job, starting = _job_of(run, request), decode(RunOptions, request.words)
     if isinstance(source, Path):
-        return _ExportReplay(run, source, job, words, observer).replay(is_edited=True)
-    for folder in (run / REJECTS).glob(f"{_REPLAY}-*"):
-        started = _ExportReplay(run, folder, job, words, observer)
+        return _ExportReplay(run, source, job, starting, observer).replay(is_edited=True)
+    for folder in (run / REJECTS).glob(f"{_EXPORT}-*"):
+        started = _ExportReplay(run, folder, job, starting, observer)
         last = started.mark_last()
         if last is not None and not last.is_over:
             return started.replay()
-    folder = _new_name(run / REJECTS, _REPLAY)
-    export(run, source, folder, base=Path() if job_file is None else job_file.parent)
-    return _ExportReplay(run, folder, job, words, observer).replay()
+    folder = _new_export(run)
+    export(run, source, folder, base=(job.path or run).parent)
+    return _ExportReplay(run, folder, job, starting, observer).replay()
 
 
 def read_export(folder: Path) -> Export:
@@ -109,7 +99,34 @@ def read_export(folder: Path) -> Export:
 
 def exported_run(folder: Path, home: Path) -> Path:
     """Return the run whose rejects an export has; `home` has the runs of its job."""
-    return home / Path(read_export(folder).run).name
+    run = home / Path(read_export(folder).run).name
+    if not run.is_dir():
+        raise ConfigError(f"{folder}: an export of {run}, which is not there")
+    return run
+
+
+def _job_of(run: Path, request: ReplayRequest) -> Job:
+    """Return the job whose runs replay a run: its own, or that of the settings of the run.
+
+    Raise ConfigError for a run that has not ended, or is not of the job that is given.
+    """
+    record, words = read_run(run), {**request.words, "deadline": None}
+    if record is None:
+        raise ConfigError(
+            f"{run}: a push of files; expected a conversion: push the files of an export with"
+            " feedferry push"
+        )
+    if not record.is_over:
+        raise ConfigError(f"{run}: an unfinished run; expected a finished one: start it again")
+    path = request.job_file or job_file_of(run)
+    if path is None:
+        job = load_job(run / CONFIG, words, request.environment)
+        return replace(job, name=None, home=run / REJECTS / REPLAYS)
+    job = load_job(path, words, request.environment)
+    if run.absolute().parent != job.home.absolute():
+        expected = "expected ⟦job_profile⟧, if the run had a profile"
+        raise ConfigError(f"{run}: not a run of the job {job.name}; {expected}")
+    return job
 
 
 class _LastReplay(NamedTuple):
@@ -122,12 +139,12 @@ class _LastReplay(NamedTuple):
 
 @dataclass(eq=False)
 class _ExportReplay:
-    """Replays an export of a run; `words` are the flags."""
+    """Replays an export of a run by a job, which is started with some options."""
 
     run: Path
     folder: Path
-    job: Job | None
-    words: Mapping[str, object]
+    job: Job
+    starting: RunOptions
     observer: Observer
 
     @cached_property
@@ -166,7 +183,7 @@ class _ExportReplay:
 
         Nothing is marked if files were edited since: what they were then is not known.
         """
-        last = self._last_of_files() if self.job is None else self._last_of_job(self.job)
+        last = self._last()
         if last is not None and last.is_over and not self._files_edited_since(last.began):
             replayed, reading = read_replayed(self.run), read_options(self._options())
             corrections = read_corrections(self.folder, self.index, replayed, reading)
@@ -179,41 +196,37 @@ class _ExportReplay:
             name for name, path in paths.items() if path.exists() and path.stat().st_ctime > began
         ]
 
-    def _last_of_files(self) -> _LastReplay | None:
-        marker = self.folder / _RUN
-        if not marker.exists():
-            return None
-        run = Path(marker.read_text("utf-8"))
-        is_open = (run / WORK).is_dir()
-        is_begun = is_open or (run / "report.json").exists()
-        return _LastReplay(run, marker.stat().st_mtime, not is_open) if is_begun else None
-
-    def _last_of_job(self, job: Job) -> _LastReplay | None:
-        for record in reversed(runs_of(job.home)):
+    def _last(self) -> _LastReplay | None:
+        for record in reversed(runs_of(self.job.home)):
             if record.replay is not None and record.replay.export == str(self.folder.absolute()):
-                run, began = shown_path(job.home / record.id), record.started_at.timestamp()
+                run, began = shown_path(self.job.home / record.id), record.started_at.timestamp()
                 return None if record.is_abandoned else _LastReplay(run, began, record.is_over)
         return None
 
     def _check_run(self) -> None:
         """Raise ConfigError unless the export is of this run."""
-        run, origin = self.run.absolute(), Path(self.index.run).absolute()
-        if run.name != origin.name or (self.job is None and run != origin):
-            path = None if self.job is None else self.job.path
-            named = self.index.run if path is None else str(shown_path(path))
-            command = shlex.join(["feedferry", "rejects", "replay", named, str(self.folder)])
-            raise ConfigError(f"{self.folder}: an export of another run than {run.name}: {command}")
-        if not run.is_dir():
-            raise ConfigError(f"{self.folder}: an export of {run}, which is not there")
+        record, origin = read_run(self.run), Path(self.index.run)
+        if record is not None and record.started_at == self.index.began:
+            return
+        if origin.absolute() == self.run.absolute():
+            command = shlex.join(["feedferry", "rejects", "export", str(self.run), "-o", "NEW"])
+            raise ConfigError(f"{self.folder}: an export of an earlier run in {origin}: {command}")
+        command = shlex.join(
+            ["feedferry", "rejects", "replay", str(shown_path(origin)), str(self.folder)]
+        )
+        raise ConfigError(
+            f"{self.folder}: an export of another run than {self.run.name}: {command}"
+        )
 
     def _options(self) -> ConvertOptions:
         """Return the options for files of an export: no other source, and never full."""
-        options = self._options_of_run() if self.job is None else self.job.convert
+        options = self.job.convert
         defaults: dict[str, object] = {
             name: declared.default
             for name, declared in flags_of(ConvertOptions).items()
             if declared.flag.section in _SOURCE_SECTIONS
         }
+        has_limit = self.job.origins["rejects.max"].startswith("flag ")
         # Files of groups do not state their groupsource.
         has_chunks = (self.run / MANIFEST).exists()
         names = {chunk.datasource for chunk in read_manifest(self.run)} if has_chunks else {None}
@@ -224,43 +237,19 @@ class _ExportReplay:
             from_format=None,
             mapping=None,
             feedtype=INCREMENTAL if options.feedtype == FULL else options.feedtype,
-            max_rejects=options.max_rejects if self._has_limit() else None,
+            max_rejects=options.max_rejects if has_limit else None,
         )
-
-    def _has_limit(self) -> bool:
-        """Whether a limit of rejects is stated for this replay."""
-        if self.job is None:
-            return self.words.get("max_rejects") is not None
-        return self.job.origins["rejects.max"].startswith("flag ")
-
-    def _options_of_run(self) -> ConvertOptions:
-        """Return the options of a conversion, with the flags that are given now."""
-        last = self._last_of_files()
-        output = self.words.get("output") or _new_name(
-            self.run.parent, f"{self.run.name}-{_REPLAY}"
-        )
-        if last is not None and not last.is_over:
-            output = last.run
-        values = {
-            **_options_of_report(self.run),
-            **decode_given(ConvertOptions, self.words),
-            "inputs": (),
-            "output": str(output),
-        }
-        return msgspec.convert(values, ConvertOptions, strict=False, from_attributes=True)
 
     def _start(self, options: ConvertOptions) -> int:
         """Convert and push by a new run, or by the last one if it is unfinished."""
-        if self.job is None:
-            (self.folder / _RUN).write_text(options.output, "utf-8")
-            job = job_of_options(options, parse_push_to(self.words), self.words)
-            return convert_job(job, self.observer).exit_code
-        record = read_run(self.run)
-        generation = None if record is None else record.generation
-        export = str(self.folder.absolute())
-        replay = Replay(run=self.run.name, generation=generation, export=export)
+        record, is_of_job = read_run(self.run), self.job.name is not None
+        replay = Replay(
+            run=self.run.name if is_of_job else str(self.run.absolute()),
+            generation=None if record is None else record.generation,
+            export=str(self.folder.absolute()),
+        )
         job = replace(self.job, convert=options, has_state=False, replay=replay)
-        return run_job(job, decode(RunOptions, self.words), self.observer).exit_code
+        return run_job(job, self.starting, self.observer).exit_code
 
     def _tell(self, what: str, noun: str, names: Sequence[str]) -> None:
         if names:
@@ -268,22 +257,7 @@ class _ExportReplay:
             self.observer.notice(f"{text}: {names_text(names)}")
 
 
-def _format_of(run: Path) -> str:
-    return str(_options_of_report(run)["to_format"])
-
-
-def _options_of_report(run: Path) -> dict[str, object]:
-    """Return the options of a conversion, by the names of their fields, from its report."""
-    report = json.loads((run / "report.json").read_bytes())
-    if not report.get("options"):
-        raise ConfigError(
-            f"{run}: a push of files; expected a conversion: push the files of an export with"
-            " feedferry push"
-        )
-    options: dict[str, object] = report["options"]
-    return {name: value for name, value in options.items() if name != "max_rejects"}
-
-
-def _new_name(folder: Path, name: str) -> Path:
-    numbers = (int(path.name.rpartition("-")[2]) for path in folder.glob(f"{name}-[0-9]*"))
-    return folder / f"{name}-{max(numbers, default=0) + 1}"
+def _new_export(run: Path) -> Path:
+    folders = (run / REJECTS).glob(f"{_EXPORT}-[0-9]*")
+    numbers = (int(folder.name.rpartition("-")[2]) for folder in folders)
+    return run / REJECTS / f"{_EXPORT}-{max(numbers, default=0) + 1}"

@@ -26,7 +26,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     Its JSON Schema is `docs/report.schema.json`. `version` grows when a field is removed or changes
     its meaning; a reader must ignore fields that it does not know. A planned run has no folder.
-    `options` are the flags that were given, by their names, for `feedferry rejects replay`.
     """
 
     version: int = VERSION
@@ -36,7 +35,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     chunk_bytes: int
     exit_code: int
     settings: dict[str, object]
-    options: dict[str, object] = {}
     sources: tuple[str, ...]
 
 

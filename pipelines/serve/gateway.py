@@ -23,7 +23,6 @@ from feedferry.pipelines.push.record import record_push
 from feedferry.pipelines.report.conversion_report import read_report
 from feedferry.pipelines.serve.delivery_runs import Convert, DeliveryRuns, convert_spans
 from feedferry.pipelines.serve.forward_journal import (
-    FOLDER,
     DeliveryOutcome,
     ForwardJournal,
     ForwardState,
@@ -200,7 +199,7 @@ class Gateway(SpoolConsumer):
         if not is_due or self._protocol.finish is None:
             return
         try:
-            self._open_pusher().finish(self.spool / FOLDER)
+            self._open_pusher().finish()
             self._needs_update, self._update_at = False, time.monotonic() + UPDATE_SECONDS
         except PushInterrupted:
             return  # the gateway ends; its next start has the appliance finish

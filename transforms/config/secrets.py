@@ -40,6 +40,15 @@ def resolve(text: str, environment: Mapping[str, str] | None = None) -> str:
     return REFERENCE.sub(lambda match: _look_up(match[1], match[2], variables), text)
 
 
+def with_absolute_files(text: str, folder: Path) -> str:
+    """Return `text` with the paths of its references below a folder, unless they are absolute."""
+
+    def absolute(match: re.Match[str]) -> str:
+        return f"${{file:{folder / match[2]}}}" if match[1] == "file" else match[0]
+
+    return REFERENCE.sub(absolute, text)
+
+
 def secrets_in(texts: Iterable[str]) -> tuple[str, ...]:
     """Return the resolved references in `texts`, which no message may show."""
     secrets = (resolve(match[0]) for text in texts for match in REFERENCE.finditer(text))

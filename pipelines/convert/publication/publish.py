@@ -19,7 +19,7 @@ import msgspec
 from feedferry.pipelines.convert.publication.step_lists import STEP_LISTS
 from feedferry.pipelines.folders.locks import WORK
 from feedferry.pipelines.folders.manifest import MANIFEST, REPORT, Manifest, write_manifest
-from feedferry.pipelines.options.convert_options import ConvertOptions, given_options
+from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.pipelines.report.conversion_report import Report, as_json
 from feedferry.schemas.account import Account, Chunk
 from feedferry.schemas.errors import FINDINGS_EXIT, FatalError
@@ -89,7 +89,6 @@ def publish(
     os.replace(staged, chunks_folder)
     report = msgspec.structs.replace(
         report_of(account, chunks, settings, folder=str(output), spans=spans),
-        options=given_options(options),
     )
     _sync(output)
     write_json(output / REPORT, as_json(report))

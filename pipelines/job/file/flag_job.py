@@ -15,8 +15,7 @@ from feedferry.pipelines.options.push_options import (
     check_pushed_format,
     parse_push_to,
 )
-from feedferry.transforms.config.secrets import check_no_secret
-from feedferry.transforms.sinks.push.settings import PushSettings
+from feedferry.transforms.config.secrets import check_no_secret, with_absolute_files
 
 _HIDDEN = "***"
 _OPTIONS = (ConvertOptions, ApplianceOptions, LogOptions)
@@ -27,16 +26,7 @@ def job_of_flags(words: Mapping[str, object]) -> Job:
 
     Raises ConfigError for flags that cannot be used.
     """
-    return job_of_options(parse(words), parse_push_to(words), words)
-
-
-def job_of_options(
-    options: ConvertOptions, target: PushSettings | None, words: Mapping[str, object]
-) -> Job:
-    """Return the job of a conversion and its appliance; `words` are those that were given.
-
-    Raise ConfigError for an appliance that does not take the format.
-    """
+    options, target = parse(words), parse_push_to(words)
     check_pushed_format(options, target)
     given = {
         path: (key, word)
@@ -70,4 +60,7 @@ def _shown(key: JobKey, word: object) -> object:
         check_no_secret(str(word))
     except ValueError:
         return _HIDDEN
-    return word if isinstance(word, bool) else key.absolute(Path.cwd(), str(word))
+    if isinstance(word, bool):
+        return word
+    folder, text = Path.cwd(), str(word)
+    return key.absolute(folder, with_absolute_files(text, folder) if key.has_references else text)

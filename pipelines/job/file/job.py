@@ -113,13 +113,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     A job of flags, as `convert -o` has, has no name and no `path`; its only run is in `home`, which
     is `convert.output`. For other jobs, `home` is the folder of their runs, `RUNS/JOB`, and
-    `convert.output` is that of the next run only after the run has chosen it. `push` is `None` if
-    the target has no URL, `verify` without a comparison after the push.
-    `has_state` says whether the runs of the job share a state in `home`. `replay` is that of a run
-    which does not read the source. `deadline` is in seconds
-    since the epoch. `origins` tells for each key where its value came from: `flag --NAME`,
-    `environment NAME`, `FILE:LINE:COLUMN` or `default`. `settings` has the values that are not
-    defaults, with references in place of secrets.
+    `convert.output` is that of the next run only after the run has chosen it. The job that replays
+    a run of flags has no name; its `path` is the settings of that run. `push` is `None` if the
+    target has no URL, `verify` without a comparison after the push. `has_state` says whether the
+    runs of the job share a state in `home`. `replay` is that of a run which does not read the
+    source. `deadline` is in seconds since the epoch. `origins` states for each key where its value
+    came from: `flag --NAME`, `environment NAME`, `FILE:LINE:COLUMN` or `default`. `settings` has
+    the values that are not defaults, with references in place of secrets.
     """
 
     name: str | None = None

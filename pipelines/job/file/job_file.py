@@ -59,6 +59,7 @@ from feedferry.transforms.config.secrets import (
     check_no_secret,
     check_references,
     resolve,
+    with_absolute_files,
 )
 from feedferry.transforms.config.yaml_structs import (
     SET,
@@ -145,20 +146,6 @@ def load_job(
                 word=word, shown=shown, origin=f"flag {key.declared.names[-1]}"
             )
     return _make_job(path, settings, words, errors, check)
-
-
-def override_words(words: Mapping[str, object], to_format: str) -> dict[str, object]:
-    """Return the words of --set for a run without a job file; raise ConfigError with all errors."""
-    text = f"version: 1\njob: job\nsource: {{type: {FEEDS}}}\ntarget: {{type: {to_format}}}\n"
-    given = decode(OverrideOptions, words)
-    settings, errors = _read_settings(Path("job.yaml"), text, given, {})
-    if errors:
-        raise ConfigError("\n".join(errors))
-    return {
-        key.declared.field: settings[path].word
-        for path, key in job_keys().items()
-        if path in settings and settings[path].origin.startswith(BY_SET)
-    }
 
 
 def _read_settings(
@@ -263,11 +250,8 @@ class _ValueReader:
         """Return a text with its references; all paths are absolute."""
         if key.has_references:
             check_references(text)
-            text = REFERENCE.sub(self._absolute_reference, text)
+            text = with_absolute_files(text, self._folder)
         return text if text.startswith("${") else key.absolute(self._folder, text)
-
-    def _absolute_reference(self, match: re.Match[str]) -> str:
-        return f"${{file:{self._folder / match[2]}}}" if match[1] == "file" else match[0]
 
     def _resolved(self, key: JobKey, text: str) -> str:
         """Return a text without references; those in a query of HTTP are resolved by the source."""

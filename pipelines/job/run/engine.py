@@ -170,7 +170,8 @@ def _run(job: Job, options: RunOptions, observer: Observer) -> JobResult:
     unfinished = [record for record in records if not record.is_over]
     if job.replay is not None:
         _check_replay(job, job.replay, records, allow_older=options.allow_older)
-        options = replace(options, only_resume=bool(unfinished))  # and not replay again
+        is_begun = any(record.replay == job.replay for record in unfinished)
+        options = replace(options, only_resume=is_begun)  # and not replay again
     results: list[RunResult] = []
     for record in unfinished:
         with _resumed(job, options, record, observer) as running:
@@ -209,7 +210,7 @@ class JobRun:
 
     @property
     def folder(self) -> Path:
-        return self.job.home if self.job.name is None else self.job.home / self.record.id
+        return self.job.home if self.job.path is None else self.job.home / self.record.id
 
     def run(self) -> RunResult:
         """Execute the run, record how it ends, and remove old runs after it.
@@ -234,7 +235,7 @@ class JobRun:
                 self._write_pages()
             except (OSError, FatalError) as exc:
                 text = f"{ending_of(exc).message}; the run itself has ended"
-                self.observer.notice(f"feedferry: {text}", logging.WARNING)
+                self.observer.notice(f"feedferry: {text}", logging.ERROR)
         return result
 
     def _execute(self) -> RunResult:
@@ -265,7 +266,7 @@ class JobRun:
         return result
 
     def _notify(self) -> None:
-        """Start the command of the job; if it fails, that is a line of the log."""
+        """Start the command of the job; its failure is shown, also with -q, and changes nothing."""
         job, exit_code = self.job, self.record.exit_code
         if job.notify is None or job.name is None or exit_code is None:
             return
@@ -273,7 +274,7 @@ class JobRun:
             reason = notify(job.notify, self.folder, job=job.name, exit_code=exit_code)
             if reason is not None:
                 text = f"feedferry: notify.command: {reason}; the run itself has ended"
-                self.observer.notice(text, logging.WARNING)
+                self.observer.notice(text, logging.ERROR)
 
     def _logged(self) -> AbstractContextManager[None]:
         """Log the block to a file of the run."""
@@ -380,10 +381,17 @@ def _refuse_remote(job: Job, conversion: Conversion, remote: RemoteFolder) -> No
 def _check_replay(
     job: Job, replay: Replay, records: Sequence[RunRecord], *, allow_older: bool
 ) -> None:
-    """Raise ConfigError if another run is unfinished, or if the replay could undo a newer run."""
+    """Raise ConfigError if another run is unfinished, or if the replay could undo a newer run.
+
+    Another replay that has sent nothing is not in the way.
+    """
     for record in records:
-        if not record.is_over and record.replay != replay:
-            command = f"feedferry run {shlex.quote(str(job.path))} --only-resume"
+        is_needed = record.replay is None or _has_sent(job.home / record.id)
+        if not record.is_over and record.replay != replay and is_needed:
+            words = ["run", str(job.path), "--only-resume"]
+            if (other := record.replay) is not None:
+                words = ["rejects", "replay", str(shown_path(job.home / other.run)), other.export]
+            command = shlex.join(["feedferry", *words])
             raise ConfigError(f"{job.home / record.id}: an unfinished run; finish it: {command}")
     newer = [record.id for record in records if (record.age or 0) > (replay.generation or 0)]
     if newer and not allow_older:
@@ -402,7 +410,9 @@ def _begun(job: Job, options: RunOptions, observer: Observer) -> Iterator[JobRun
         _check_disk(conversion)
         now = datetime.now(UTC)
         record = RunRecord(id=folder.name, job=job.name, started_at=now, replay=job.replay)
-        record = write_run(folder, next_generation(job.home.parent, record))
+        if job.name is not None:
+            record = next_generation(job.home.parent, record)
+        record = write_run(folder, record)
         write_whole(folder / CONFIG, render(job).encode())
         yield JobRun(job, options, record, conversion, observer)
 
@@ -413,17 +423,20 @@ def _resumed(
 ) -> Iterator[JobRun | None]:
     """Yield a run that goes on, None if it is abandoned.
 
-    That is so with --fresh, and before its push if its inputs have changed, or if it stopped at a
-    limit: rows or files may have been corrected since. A push that has begun is finished.
+    That is so with --fresh, and before its push if its inputs have changed, if it stopped at a
+    limit: rows or files may have been corrected since, or if another replay begins. A push that has
+    begun is finished.
     """
     folder = job.home / record.id
-    has_sent = any(folder.glob(f"{PUSHES}/*/receipts-*.jsonl"))
+    has_sent = _has_sent(folder)
     with locked_output(folder):
         reason, conversion = "", None
         if job.convert.fresh or (has_sent and _is_unsure(job, folder)):
             reason = "begun anew with ⟦fresh⟧" + "; a part of it was sent" * has_sent
             if has_sent:
                 _mark_unsure(job, folder, observer)
+        elif job.replay is not None and record.replay != job.replay:
+            reason = "another replay has begun"
         elif record.phase is Phase.CONVERT and record.exit_code == StoppedError.exit_code:
             reason = "stopped at a limit, so the source is read again"
         elif record.phase is Phase.CONVERT or (record.phase is Phase.PUSH and not has_sent):
@@ -444,6 +457,10 @@ def _is_unsure(job: Job, folder: Path) -> bool:
     """Whether a start with --fresh was interrupted before it abandoned the run."""
     work = find_work(folder)
     return job.convert.state is not None and work is not None and is_unsure(work, job.convert.state)
+
+
+def _has_sent(folder: Path) -> bool:
+    return any(folder.glob(f"{PUSHES}/*/receipts-*.jsonl"))
 
 
 def _mark_unsure(job: Job, folder: Path, observer: Observer) -> None:

@@ -493,7 +493,7 @@ def test_a_command_that_fails_changes_neither_the_run_nor_its_exit_code(
     here: Path, job: TreeJob, capsys: pytest.CaptureFixture[str], text: str, reason: str
 ) -> None:
     write_command(here, text)
-    assert run("--on-end", "./notify.sh", "--set", "notify.timeout=200ms") == 0
+    assert run("-q", "--on-end", "./notify.sh", "--set", "notify.timeout=200ms") == 0
     line = f"notify.command: {reason}; the run itself has ended"
     assert capsys.readouterr().err.count(f"feedferry: {line}\n") == 1
     assert ends(job) == [DONE]

@@ -58,6 +58,14 @@ def test_a_token_in_a_url_is_not_rendered() -> None:
     assert 'path: ["***"]' in text
 
 
+def test_the_path_of_a_secret_does_not_depend_on_the_working_folder(here: Path) -> None:
+    put(here / "key", b"s3same")
+    words = {**WORDS, "to_format": "gsa-feed", "url": "http://127.0.0.1:9", "accept_loss": None}
+    words |= {"fields": (), "known_urls": None, "auth": "bearer=${file:key}"}
+    text = render(job_of_flags(words))
+    assert f'  auth: {{bearer: "${{file:{here}/key}}"}} ' in text
+
+
 def test_the_origin_of_a_value_is_its_flag() -> None:
     lines = render(job_of_flags(WORDS)).splitlines()
     origins = {line.split()[0]: line.rpartition("# ")[2] for line in lines if "# " in line}

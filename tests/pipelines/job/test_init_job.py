@@ -12,7 +12,6 @@ import pytest
 from feedferry.pipelines.check.local_checks import check_placeholders
 from feedferry.pipelines.cli.main import main
 from feedferry.pipelines.job.draft.init_job import write_job
-from feedferry.pipelines.job.file.flag_job import job_of_options
 from feedferry.pipelines.job.file.job import Job
 from feedferry.pipelines.job.file.job_file import load_job
 from feedferry.pipelines.job.run.engine import convert
@@ -133,7 +132,7 @@ def test_a_draft_asks_the_appliance_that_takes_the_format(
 def test_a_draft_can_be_converted(inputs: Path, source: str, read: int) -> None:
     job = init(source, "jsonl")
     options = msgspec.structs.replace(job.convert, output="out", state=None)
-    flags = job_of_options(options, None, {})
+    flags = msgspec.structs.replace(job, name=None, path=None, home=Path("out"), convert=options)
     assert convert(flags, Observer()).exit_code == 0
     assert sum(report("out")["account"]["read"].values()) == read
 

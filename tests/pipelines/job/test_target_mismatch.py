@@ -136,7 +136,12 @@ def find_feeds_url(address: Address) -> str | None:
 def test_rejects_are_not_replayed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "feed.xml", "-o", "out", "--to", "gsa-feed"]) == 1
     assert main(["rejects", "export", "out", "-o", "export"]) == 0
-    words = ("rejects", "replay", "out", "export", "-o", "again")
-    assert main([*words, "--set", f"target.url={BULK}"]) == 2
-    assert "not for http://127.0.0.1:9/hr, which takes bulk" in capsys.readouterr().err
-    assert not (here / "again").exists()
+    capsys.readouterr()
+    words = ("rejects", "replay", "out", "export", "--set", f"target.url={BULK}")
+    assert main([*words]) == 2
+    assert capsys.readouterr().err == (
+        "feedferry: out/config.rendered.yaml:16:9: target.type gsa-feed: not for"
+        " http://127.0.0.1:9/hr, which takes bulk; expected one of these formats, or the address of"
+        " another appliance\n"
+    )
+    assert not (here / "out/rejects/replays").exists()

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -46,6 +47,12 @@ def export(run: str) -> None:
     assert main(["rejects", "export", run, "-o", "fixed"]) == 0
 
 
+def replays(run: str = "out") -> list[str]:
+    """Return the folders of the replays of a run without a job, the oldest first."""
+    home = Path(run, "rejects/replays")
+    return [str(home / record.id) for record in runs_of(home)]
+
+
 def urls(folder: str | Path) -> list[str]:
     texts = [path.read_text("utf-8") for path in sorted(Path(folder, "chunks").iterdir())]
     return [url for text in texts for url in re.findall('<record url="([^"]+)"', text)]
@@ -60,23 +67,24 @@ def test_corrected_records_are_converted_with_the_settings_of_the_run_and_never_
     edit("fixed/001-gsa-feed.xml", ('action="ad"', 'action="add"'))
 
     assert main(["rejects", "replay", "out", "fixed", *QUIET]) == 1
+    [first] = replays()
     assert capsys.readouterr().err == (
         "feedferry: fixed: still as exported: 1 file: raw/000001.xml\n"
-        "feedferry: out-replay-1: 1 reject of out replayed\n"
+        f"feedferry: {first}: 1 reject of out replayed\n"
     )
-    assert urls("out-replay-1") == [f"{HOST}/act"]
-    assert [(line["datasource"], line["feedtype"]) for line in manifest("out-replay-1")] == [
+    assert urls(first) == [f"{HOST}/act"]
+    assert [(line["datasource"], line["feedtype"]) for line in manifest(first)] == [
         ("wiki", "incremental")
     ]
-    assert read_replayed(Path("out")) == {2: "out-replay-1"}
+    assert read_replayed(Path("out")) == {2: first}
 
     edit("fixed/001-gsa-feed.xml", ("<record mime", f'<record url="{HOST}/new" mime'))
     edit("fixed/raw/000001.xml", ("&", "&amp;"))
-    flags = ("--set", "target.default_mimetype=text/html", "-o", "again")
+    flags = ("--set", "target.default_mimetype=text/html")
     assert main(["rejects", "replay", "out", "fixed", *flags, *QUIET]) == 0
-    assert sorted(urls("again")) == [f"{HOST}/{name}" for name in ("amp", "new", "type")]
-    replayed_in = {1: "again", 2: "out-replay-1", 3: "again", 4: "again"}
-    assert read_replayed(Path("out")) == replayed_in
+    [_, again] = replays()
+    assert sorted(urls(again)) == [f"{HOST}/{name}" for name in ("amp", "new", "type")]
+    assert read_replayed(Path("out")) == {1: again, 2: first, 3: again, 4: again}
     assert main(["rejects", "replay", "out", *QUIET]) == 2
 
 
@@ -85,10 +93,8 @@ def test_rejects_are_replayed_as_they_are_after_a_setting_has_changed() -> None:
     flags = ("--set", "target.default_mimetype=text/html", *QUIET)
 
     assert main(["rejects", "replay", "out", *flags]) == 1
-    assert (urls("out-replay-1"), read_replayed(Path("out"))) == (
-        [f"{HOST}/type"],
-        {4: "out-replay-1"},
-    )
+    [replayed] = replays()
+    assert (urls(replayed), read_replayed(Path("out"))) == ([f"{HOST}/type"], {4: replayed})
 
 
 def test_a_job_pushes_corrected_records_also_those_that_the_appliance_refused(
@@ -165,7 +171,7 @@ def test_a_replay_that_could_not_push_is_resumed(
         assert main([*command, "--set", f"target.url={appliance.url}"]) == 1
         assert appliance.urls() == [f"{HOST}/type"]
     assert (len(read_replayed(Path(run))), len(runs_of(here / "runs/wiki"))) == (1, 2 * is_job)
-    assert len([*here.glob("out-replay-*")]) == 1 - is_job
+    assert len(replays()) == 1 - is_job
 
 
 def test_an_older_run_is_not_replayed_over_a_newer_one(
@@ -231,7 +237,7 @@ def test_an_export_belongs_to_its_run_whatever_was_run_or_replayed_since(
             "feedferry: night1: already replayed: 2 rejects: 1, 2\n",
         )
         assert main(["rejects", "replay", str(second), "night1"]) == 2
-        assert "feedferry rejects replay wiki.yaml night1" in capsys.readouterr().err
+        assert f"feedferry rejects replay {first} night1" in capsys.readouterr().err
         assert main(["rejects", "list", "wiki.yaml"]) == 0
         assert "bad-action         2         0         0         2" in capsys.readouterr().out
         assert sum(appliance.arrivals().values()) == 2 + 4
@@ -285,4 +291,139 @@ def test_an_older_version_is_not_replayed_without_the_newest(
     assert main(["rejects", "replay", "out"]) == 2
     shown = capsys.readouterr().err
     assert ("older-version: 1 reject, not exported: 1." in shown) is is_accepted
-    assert not Path("out-replay-1").exists()
+    assert replays() == []
+
+
+def convert_night(number: int, url: str, *names: str) -> str:
+    """Convert and push a feed of these rejected records; export and correct them in `nightN`."""
+    put(Path("feed.xml"), gsa_feed(document(number), *(bad(name, number) for name in names)))
+    words = ("--to", "gsa-feed", "--push-to", url, "--attempts", "1", "--max-chunk-records", "1")
+    assert convert("feed.xml", "-o", f"out{number}", *words) == 1
+    assert main(["rejects", "export", f"out{number}", "-o", f"night{number}"]) == 0
+    edit(f"night{number}/001-gsa-feed.xml", ('"ad"', '"add"'))
+    return f"out{number}"
+
+
+def test_the_rejects_of_three_nights_without_a_job_are_pushed_as_their_runs(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with served.serving(here / "spool") as appliance:
+        for number, names in enumerate((("a", "b"), ("a", "c"), ("d",)), start=1):
+            out = convert_night(number, appliance.url, *names)
+            command = ["rejects", "replay", out, f"night{number}", *QUIET]
+            assert [main(command), main(command), main(command)] == [0, 0, 0]
+            assert read_replayed(Path(out)) == dict.fromkeys(
+                range(1, len(names) + 1), *replays(out)
+            )
+            assert main(["rejects", "replay", out, *QUIET]) == 2
+        appliance.settle()
+        expected = [*(f"{number}.txt" for number in (1, 2, 3)), "a", "b", "c", "d"]
+        assert sorted(appliance.urls()) == sorted(f"{HOST}/{name}" for name in expected)
+        assert sum(appliance.arrivals().values()) == 3 + 5
+    assert "night1: already replayed: 2 rejects: 1, 2\n" in capsys.readouterr().err
+    assert not Path("generations.jsonl").exists()
+
+
+def test_the_rejects_of_a_replay_without_a_job_are_replayed(here: Path) -> None:
+    put(Path("feed.xml"), gsa_feed(document(1), bad("a", 1)))
+    with served.serving(here / "spool") as appliance:
+        words = ("--to", "gsa-feed", "--push-to", appliance.url)
+        assert convert("feed.xml", "-o", "out", *words) == 1
+        assert main(["rejects", "replay", "out", *QUIET]) == 1
+        [first] = replays()
+        assert main(["rejects", "export", first, "-o", "fixed"]) == 0
+        edit("fixed/001-gsa-feed.xml", ('"ad"', '"add"'))
+        assert main(["rejects", "replay", first, "fixed", *QUIET]) == 0
+        assert appliance.urls() == [f"{HOST}/1.txt", f"{HOST}/a"]
+    assert (read_replayed(Path("out")), len(replays(first))) == ({}, 1)
+
+
+def test_a_replay_without_a_job_that_was_interrupted_is_finished_before_another_one(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing = [{"endpoint": "xmlfeed", "requests": "3", "status": 500}]
+    Path("fail.yaml").write_text(json.dumps(failing), "utf-8")
+    with served.serving(here / "spool", "--scenario", "fail.yaml") as appliance:
+        out = convert_night(1, appliance.url, "a", "b")
+        assert main(["rejects", "replay", out, "night1", *QUIET]) == 4
+        assert read_replayed(Path(out)) == {}
+        capsys.readouterr()
+        assert main(["rejects", "replay", out, *QUIET]) == 2
+        command = f"feedferry rejects replay {out} {here / 'night1'}"
+        assert capsys.readouterr().err == (
+            f"feedferry: {replays(out)[0]}: an unfinished run; finish it: {command}\n"
+        )
+        assert main([*command.split()[1:], *QUIET]) == 0
+        assert sum(appliance.arrivals().values()) == 3
+    assert read_replayed(Path(out)) == dict.fromkeys((1, 2), *replays(out))
+
+
+@pytest.mark.parametrize("is_job", [True, False], ids=["job", "conversion"])
+def test_a_replay_that_has_sent_nothing_makes_way_for_another_one(
+    here: Path, capsys: pytest.CaptureFixture[str], *, is_job: bool
+) -> None:
+    with served.serving(here / "spool") as appliance:
+        Path("wiki.yaml").write_text(JOB.replace("URL", repr(appliance.url)))
+        run = str(run_night(1, "a")) if is_job else convert_night(1, appliance.url, "a")
+        down = ("--set", "target.url=http://127.0.0.1:9")
+        assert main(["rejects", "replay", run, "night1", *down, *QUIET]) == 4
+        assert main(["rejects", "export", run, "-o", "again"]) == 0
+        edit("again/001-gsa-feed.xml", ('"ad"', '"add"'))
+        capsys.readouterr()
+        assert main(["rejects", "replay", run, "again", *QUIET]) == 0
+        assert " is abandoned: another replay has begun\n" in capsys.readouterr().err
+        assert main(["rejects", "replay", run, "night1", *QUIET]) == 0
+        assert sum(appliance.arrivals().values()) == 2
+    assert {*read_replayed(Path(run))} == {1}
+
+
+def test_an_export_of_an_earlier_run_in_a_folder_is_not_replayed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ("-o", "out", "--to", "gsa-feed", "--feedtype", "incremental")
+    convert("feed.xml", *words)
+    export("out")
+    edit("fixed/001-gsa-feed.xml", ('action="ad"', 'action="add"'))
+    put(Path("feed.xml"), gsa_feed(bad("other", 2), bad("another", 2)))
+    convert("feed.xml", *words, "--fresh")
+    capsys.readouterr()
+
+    assert main(["rejects", "replay", "out", "fixed", *QUIET]) == 2
+    assert (
+        f"fixed: an export of an earlier run in {Path('out').absolute()}" in capsys.readouterr().err
+    )
+    assert read_replayed(Path("out")) == {}
+
+
+def test_the_rejects_of_an_unfinished_run_are_not_replayed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ("-o", "out", "--to", "gsa-feed", "--push-to", "http://127.0.0.1:9", "--attempts", "1")
+    assert convert("feed.xml", *words, HOLES) == 4
+    capsys.readouterr()
+    assert main(["rejects", "replay", "out", *QUIET]) == 2
+    assert capsys.readouterr().err == (
+        "feedferry: out: an unfinished run; expected a finished one: start it again\n"
+    )
+
+
+def test_the_rejects_of_a_push_of_files_are_not_replayed(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(Path("feed.xml"), gsa_feed(document(1), document(2)))
+    scenario = json.dumps([{"refuse_urls": [document_url(1)]}])
+    Path("refuse.yaml").write_text(scenario, "utf-8")
+    with served.serving(here / "spool", "--scenario", "refuse.yaml") as appliance:
+        assert main(["push", "feed.xml", "-o", "out", "--to", appliance.url, *QUIET]) == 1
+    capsys.readouterr()
+    assert main(["rejects", "replay", "out", *QUIET]) == 2
+    assert capsys.readouterr().err == (
+        "feedferry: out: a push of files; expected a conversion: push the files of an export with"
+        " feedferry push\n"
+    )
+
+
+def test_the_rejects_of_a_run_near_the_root_are_exported(tmp_path: Path) -> None:
+    with TemporaryDirectory() as folder:
+        assert convert("feed.xml", "-o", folder, "--to", "gsa-feed", HOLES) == 1
+        export(folder)

@@ -90,7 +90,7 @@ def test_a_report_is_a_document_with_sorted_keys_and_without_the_manifest() -> N
 
     values: Any = json.loads(text)
     assert list(values) == [
-        *("account", "chunk_bytes", "chunks", "exit_code", "folder", "options", "settings"),
+        *("account", "chunk_bytes", "chunks", "exit_code", "folder", "settings"),
         *("sources", "version"),
     ]
     assert ("chunks" in values["account"], values["chunks"], values["version"]) == (False, 3, 1)

@@ -134,7 +134,7 @@ def test_a_gateway_may_end_while_the_appliance_finishes_a_run(
     spool.feed(gsa_feed(page("a")), "wiki")
     asked = threading.Event()
 
-    def finish(pusher: Pusher, folder: Path) -> None:
+    def finish(pusher: Pusher) -> None:
         asked.set()
         raise PushInterrupted
 

@@ -25,7 +25,6 @@ from functools import cache
 from operator import not_
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from tempfile import TemporaryDirectory
 from typing import Self
 
 from msgspec.structs import replace
@@ -395,8 +394,7 @@ class Pusher:
                 progress=self._progress,
                 known_rejects=known,
             )
-            steps = RunSteps(receipts.steps_path, claim=claim, disk=self._disk)
-            claims.callback(steps.close)
+            steps = RunSteps(receipts.steps, receipts.add, claim=claim)
             session = PushSession(settings, self.client, self._gate, steps=steps, chunks=planned)
             error: Exception | None = None
             try:
@@ -422,17 +420,15 @@ class Pusher:
             seconds=time.monotonic() - started,
         )
 
-    def finish(self, folder: Path) -> None:
+    def finish(self) -> None:
         """Do what ends a run, for a gateway, which has no end; raise TargetError if it fails.
 
         The caller repeats what failed, so nothing is kept of it.
         """
         finish = self._settings.appliance.protocol.finish
         if finish is not None:
-            with TemporaryDirectory(dir=folder) as work:
-                steps = RunSteps(Path(work, "steps.jsonl"), disk=self._disk)
-                finish(PushSession(self._settings, self.client, self._gate, steps=steps))
-                steps.close()
+            steps = RunSteps({}, lambda receipt: None)
+            finish(PushSession(self._settings, self.client, self._gate, steps=steps))
 
     def _send_all(
         self, remaining: Sequence[Chunk], sender: ChunkSender, session: PushSession

@@ -1,4 +1,4 @@
-"""The receipts of a push: a line for each attempt, on the disk before the push continues.
+"""The receipts of a push: a line for each attempt and step, on the disk before the push continues.
 
 A folder has the receipts of one run at one appliance: a file for the push, and another one for each
 replay. The first line of a file names run and appliance. A line that was torn by a crash had no
@@ -7,7 +7,7 @@ consequences yet, so it is cut off.
 
 import threading
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from feedferry.schemas.account import Chunk
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.lazy_sequence import LazySequence
-from feedferry.schemas.receipt import ChunkState, Receipt
+from feedferry.schemas.receipt import ChunkState, Receipt, StepReceipt
 from feedferry.transforms.sinks.push.outcome import ChunkOutcome, outcome_of
 from feedferry.transforms.sinks.push.push_plan import PlannedChunks
 from feedferry.transforms.sinks.push.settings import PushSettings
@@ -41,10 +41,13 @@ class ReceiptsHeader(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.run!r} at {self.target!r}"
 
 
-ReceiptsJournal = Journal[ReceiptsHeader | Receipt]
+ReceiptsJournal = Journal[ReceiptsHeader | Receipt | StepReceipt]
 
 _header_decoder = msgspec.json.Decoder(ReceiptsHeader)
 _receipt_decoder = msgspec.json.Decoder(Receipt)
+_step_decoder = msgspec.json.Decoder(StepReceipt)
+_STEP = b'{"step":'
+"""The begin of the line of a step."""
 
 
 def read_receipts(folder: Path) -> Iterator[Receipt]:
@@ -58,8 +61,10 @@ def _last_file(folder: Path) -> Path:
 
 
 def _journal_in(path: Path, disk: Disk = DISK) -> ReceiptsJournal:
-    def decode(line: bytes) -> ReceiptsHeader | Receipt:
-        return (_receipt_decoder if journal.number else _header_decoder).decode(line)
+    def decode(line: bytes) -> ReceiptsHeader | Receipt | StepReceipt:
+        if not journal.number:
+            return _header_decoder.decode(line)
+        return (_step_decoder if line.startswith(_STEP) else _receipt_decoder).decode(line)
 
     fix = "remove its folder and push everything again"
     journal = ReceiptsJournal(path, decode, expected="a receipt", fix=fix, disk=disk)
@@ -150,6 +155,7 @@ class Receipts:
         self._opened = ExitStack()
         self._journal = _journal_in(_last_file(folder), disk)
         self._index = self._new_index()
+        self._steps: dict[str, StepReceipt] = {}
 
     def __enter__(self) -> Self:
         """Lock the folder and read the receipts; no file is made before the first receipt.
@@ -172,14 +178,14 @@ class Receipts:
         """Return the outcome of each chunk, in the order of the chunks, by all receipts so far."""
         return self._index.outcomes(chunks)
 
-    def add(self, receipt: Receipt) -> None:
+    def add(self, receipt: Receipt | StepReceipt) -> None:
         """Add a receipt, which is on the disk on return."""
         with self._lock:
             with writing(self._folder):
                 if not self._journal.number:
                     self._journal.append(self.header)
                 self._journal.append(receipt)
-            self._index.add(receipt, self._journal.offset)
+            self._note(receipt, self._index)
 
     def last(self, chunk: Chunk, first: int, count: int) -> Receipt | None:
         """Return the receipt of the last attempt to send these records, None if there was none."""
@@ -187,10 +193,9 @@ class Receipts:
             return self._index.last(chunk.ordinal, first, count)
 
     @property
-    def steps_path(self) -> Path:
-        """The journal of the steps before and after the chunks, of this push or replay."""
-        path = self._journal.path
-        return path.with_name(path.name.replace("receipts", "steps"))
+    def steps(self) -> Mapping[str, StepReceipt]:
+        """The last receipt of each step before and after the chunks, of this push or replay."""
+        return self._steps
 
     def read(self) -> ReceiptIndex:
         """Return the receipts in the folder; make no file.
@@ -200,11 +205,12 @@ class Receipts:
         path = _last_file(self._folder)
         self._journal = _journal_in(path, self._disk)
         index = self._new_index()
+        self._steps = {}
         for entry in self._journal.read():
             if isinstance(entry, ReceiptsHeader):
                 self._check_header(entry, path)
             else:
-                index.add(entry, self._journal.offset)
+                self._note(entry, index)
         if not self._is_replay:
             return index
         number = int(path.stem.rpartition("-")[2])
@@ -212,6 +218,7 @@ class Receipts:
         if self._journal.number and all(outcome.allows_next for outcome in outcomes):
             new = self._folder / f"receipts-{number + 1:03d}.jsonl"
             self._journal = _journal_in(new, self._disk)
+            self._steps = {}
             return self._new_index()
         if number == 1:
             found = "a push that is not finished" if self._journal.number else "nothing was pushed"
@@ -220,6 +227,13 @@ class Receipts:
                 " first"
             )
         return index
+
+    def _note(self, receipt: Receipt | StepReceipt, index: ReceiptIndex) -> None:
+        """Keep the receipt that was read or appended last."""
+        if isinstance(receipt, StepReceipt):
+            self._steps[receipt.step] = receipt
+        else:
+            index.add(receipt, self._journal.offset)
 
     def _new_index(self) -> ReceiptIndex:
         return ReceiptIndex(self._journal.path, chunks=len(self._planned))

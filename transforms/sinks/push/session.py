@@ -1,15 +1,12 @@
 """What an appliance does before and after the chunks of a run: each step once, with a receipt.
 
-A step has a line in a journal before it begins, and one when it is done, which are on the disk
-before the push continues. So a push that is continued does the steps that are not done; an
-appliance makes steps that may be begun twice.
+A step has a receipt before it begins, and one when it is done, which are on the disk before the
+push continues. So a push that is continued does the steps that are not done; an appliance makes
+steps that may be begun twice. If the receipts of the chunks are removed, so are those of the steps.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
-
-import msgspec
 
 from feedferry.schemas.account import Chunk
 from feedferry.schemas.errors import TargetError
@@ -23,8 +20,6 @@ from feedferry.transforms.sinks.push.wire.body import RequestBody
 from feedferry.transforms.sinks.push.wire.client import ApplianceClient
 from feedferry.transforms.sinks.push.wire.protocol import Appliance
 from feedferry.transforms.sinks.push.wire.responses import judge_response, retry_after_seconds
-from feedferry.transforms.storage.atomic import writing
-from feedferry.transforms.storage.files.journal import DISK, Disk, Journal
 
 
 class PushInterrupted(Exception):  # noqa: N818 - no error: the operator asked for it
@@ -37,19 +32,19 @@ class PushInterrupted(Exception):  # noqa: N818 - no error: the operator asked f
 class RunSteps:
     """The steps of one push or replay of a run; its folder is locked.
 
-    `claim` is called before each step that is not done. It raises ConfigError or BusyError if the
-    run must not change the appliance.
+    `last` has the last receipt of each step, and `add` stores another one. `claim` is called before
+    each step that is not done. It raises ConfigError or BusyError if the run must not change the
+    appliance.
     """
 
     def __init__(
-        self, path: Path, *, claim: Callable[[], object] = lambda: None, disk: Disk = DISK
+        self,
+        last: Mapping[str, StepReceipt],
+        add: Callable[[StepReceipt], object],
+        *,
+        claim: Callable[[], object] = lambda: None,
     ) -> None:
-        self._claim = claim
-        decoder = msgspec.json.Decoder(StepReceipt)
-        fix = "remove the line, and the step is done again"
-        self._journal = Journal(path, decoder.decode, expected="a step", fix=fix, disk=disk)
-        self._last: dict[str, StepReceipt] = {}
-        self._note(self._journal.read())
+        self._last, self._add, self._claim = last, add, claim
 
     @property
     def done(self) -> dict[str, str]:
@@ -66,17 +61,6 @@ class RunSteps:
         reply = in_flags(action())[:MAX_REPLY_LETTERS]
         self._add(StepReceipt(step=name, is_done=True, reply=reply, at=_now()))
         return reply
-
-    def close(self) -> None:
-        self._journal.close()
-
-    def _add(self, receipt: StepReceipt) -> None:
-        with writing(self._journal.path.parent):
-            self._journal.append(receipt)
-        self._note([receipt])
-
-    def _note(self, receipts: Iterable[StepReceipt]) -> None:
-        self._last.update((receipt.step, receipt) for receipt in receipts)
 
 
 class PushSession:

@@ -527,7 +527,8 @@ def test_an_appliance_begins_and_finishes_a_run_in_steps(rig: PushRig) -> None:
     account = rig.push(chunks, settings)
     assert rig.sent() == [0]
     assert account.steps == {"make the index": "Success", "swap the alias": "Success"}
-    steps = [json.loads(line) for line in (rig.folder / "steps-001.jsonl").read_text().splitlines()]
+    lines = (rig.folder / "receipts-001.jsonl").read_text().splitlines()
+    steps = [receipt for line in lines if "step" in (receipt := json.loads(line))]
     assert [(step["step"], step.get("is_done", False)) for step in steps] == [
         ("make the index", False),
         ("make the index", True),
@@ -555,10 +556,17 @@ def test_a_replay_has_steps_of_its_own(rig: PushRig) -> None:
     rig.push(chunks, settings)
     rig.push(chunks, replace(settings, replay=True))
     assert rig.sent() == [0, 1, 0]
-    assert sorted(path.name for path in rig.folder.glob("steps-*")) == [
-        "steps-001.jsonl",
-        "steps-002.jsonl",
-    ]
+
+
+def test_the_steps_of_a_refused_full_feed_are_done_again_without_its_receipts(rig: PushRig) -> None:
+    chunks, settings = rig.full("a", "z"), replace(TO_GSA, appliance=INDEXED)
+    assert rig.push(chunks, settings, to=refuse("a")).exit_code == 4
+    assert (rig.sent(), rig.push(chunks, settings).exit_code) == ([0, 1], 4)
+    assert rig.sent() == []
+    for path in rig.folder.glob("receipts-*"):
+        path.unlink()
+    account = rig.push(chunks, settings)
+    assert (rig.sent(), [*account.steps]) == ([0, 1, 2, 0], ["make the index", "swap the alias"])
 
 
 def test_items_are_sent_in_as_many_requests_as_their_number_needs(rig: PushRig) -> None:
