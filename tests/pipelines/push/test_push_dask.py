@@ -15,7 +15,6 @@ from support import remotes
 from support.archives import documents, gsa_feed
 from support.dask_cluster import FEEDFERRY, WAIT_SECONDS, DaskCluster, environment
 from support.ports import kept_port
-from support.seaweed import seaweed
 from support.served import Served, serving, wait_until
 
 URI = f"s3://{remotes.BUCKET}/run"
@@ -24,14 +23,7 @@ RECEIPTS = 20
 HELD = f"- {{endpoint: xmlfeed, requests: {RECEIPTS + 2}, delay: 20s}}\n"
 """The push is in its middle for so long."""
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def s3(tmp_path: Path) -> Iterator[None]:
-    (tmp_path / "server").mkdir()
-    with seaweed(tmp_path / "server"):
-        yield
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("s3")]
 
 
 @pytest.fixture
