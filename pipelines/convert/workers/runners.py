@@ -117,7 +117,8 @@ class _RunOptions(PipelineOptions):
     """Options that keep their views: Beam asks for 150 in a run, and each parses arguments."""
 
     def view_as(self, cls: type[PipelineOptions]) -> PipelineOptions:
-        views: dict[type[PipelineOptions], PipelineOptions] = vars(self).setdefault("_views", {})
+        views: dict[type[PipelineOptions], PipelineOptions]
+        views = self.__dict__.setdefault("_views", {})
         if cls not in views:
             views[cls] = super().view_as(cls)
         return views[cls]

@@ -37,7 +37,7 @@ def appliance(tmp_path: Path) -> Iterator[Served]:
 @pytest.fixture
 def expected(tmp_path: Path) -> Iterator[Served]:
     """An appliance after a push by the command."""
-    feed = gsa_feed(*documents(0, 799, text="plan " * 50), feedtype="full")
+    feed = gsa_feed(*documents(0, 199, text="plan " * 50), feedtype="full")
     (tmp_path / "feed.xml").write_bytes(feed)
     with serving(tmp_path / "expected") as served:
         words = {"to_format": "gsa-feed", "max_chunk_records": "2", "push_to": served.url}
