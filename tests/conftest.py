@@ -5,6 +5,7 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,25 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))  # worker processes find us from anywhere
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def object_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of an S3 server, which all tests share."""
+    from support.seaweed import seaweed  # needs libraries that most tests do without
+
+    with seaweed(tmp_path_factory.mktemp("seaweed")) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def s3(object_server: str) -> Iterator[None]:
+    """An empty bucket at s3://."""
+    from support import remotes  # the same
+
+    with remotes.s3_at(object_server) as client:
+        yield
+        remotes.empty_bucket(client)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -150,7 +150,11 @@ def main() -> None:
         (folder / "s3").mkdir()
         (folder / "flink").mkdir()
         outputs = {"folder": str(folder), "S3": f"s3://{remotes.BUCKET}"}
-        with seaweed(folder / "s3", metrics_port=port), flink_cluster(folder / "flink") as cluster:
+        with (
+            seaweed(folder / "s3", metrics_port=port) as endpoint,
+            remotes.s3_at(endpoint),
+            flink_cluster(folder / "flink") as cluster,
+        ):
             places = {f"--jobs {jobs}": ["--jobs", str(jobs)] for jobs in (1, 2)}
             for slots in (1, 2, 4):
                 flags = [*cluster.flags, "--", *cluster.beam_flags]

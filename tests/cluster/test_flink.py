@@ -43,7 +43,7 @@ Fault = Callable[[FlinkCluster], object]
 
 @pytest.fixture(scope="module", autouse=True)
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with seaweed(tmp_path_factory.mktemp("seaweed")):
+    with seaweed(tmp_path_factory.mktemp("seaweed")) as endpoint, remotes.s3_at(endpoint):
         yield
 
 

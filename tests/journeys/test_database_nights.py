@@ -1,4 +1,4 @@
-"""Nights of a database: PostgreSQL with 50,000 rows is loaded, and followed over five nights."""
+"""Nights of a database: PostgreSQL with 20,000 rows is loaded, and followed over five nights."""
 
 from collections.abc import Iterator
 from hashlib import sha256
@@ -13,19 +13,19 @@ from support.operators import Operator, appliance, contents, has_receipts, has_s
 
 pytestmark = pytest.mark.slow
 
-ROWS = 50_000
+ROWS = 20_000
 JOB = """\
 version: 1
 job: people
 source:
   type: database
   mapping: people.map.yaml
-  span_bytes: 1MiB
+  span_bytes: 512KiB
 target:
   type: gsa-feed
   url: {url}
   datasource: people
-chunk: {{max_bytes: 1MiB}}
+chunk: {{max_bytes: 512KiB}}
 push: {{attempts: 1}}
 safety: {{min_records: 1000, max_delete_percent: 5}}
 """
@@ -58,7 +58,7 @@ class People(NamedTuple):
         self.server.execute(self.database, statements)
 
     def change(self, night: int) -> None:
-        """Change 500 rows, insert 300, delete 200."""
+        """Change 200 rows, insert 300, delete 200."""
         self.execute(
             f"UPDATE people SET {self.column} = {self.column} || ' Night {night}.',"
             f" updated_at = now() WHERE id % 100 = {night}",

@@ -34,12 +34,3 @@ def appliance(tmp_path: Path) -> Iterator[Served]:
     """An appliance to push to."""
     with serving(tmp_path / "spool") as served:
         yield served
-
-
-@pytest.fixture
-def s3() -> Iterator[None]:
-    """An empty bucket at s3://."""
-    from support import remotes  # needs libraries that the other tests do without
-
-    with remotes.s3_server():
-        yield

@@ -97,6 +97,16 @@ def s3_at(endpoint: str) -> Iterator[Any]:  # the same
     clients.cache_clear()
 
 
+def empty_bucket(client: Any) -> None:  # the same
+    """Remove all objects of the bucket, and abort its uploads."""
+    for page in client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET):
+        if keys := [{"Key": item["Key"]} for item in page.get("Contents", ())]:
+            client.delete_objects(Bucket=BUCKET, Delete={"Objects": keys, "Quiet": True})
+    for upload in client.list_multipart_uploads(Bucket=BUCKET).get("Uploads", ()):
+        names = {"Key": upload["Key"], "UploadId": upload["UploadId"]}
+        client.abort_multipart_upload(Bucket=BUCKET, **names)
+
+
 @cache
 def _session() -> Any:  # the same
     """Return the session of all clients: it reads the description of S3 once."""

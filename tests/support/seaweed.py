@@ -16,8 +16,8 @@ _PORTS = ("master.port", "volume.port", "filer.port", "s3.port")
 
 
 @contextmanager
-def seaweed(folder: Path, *, metrics_port: int = 0) -> Iterator[None]:
-    """Run a server with the bucket of `remotes`, and use it for s3:// in this process.
+def seaweed(folder: Path, *, metrics_port: int = 0) -> Iterator[str]:
+    """Run a server with the bucket of `remotes`; yield its address.
 
     With `metrics_port`, it counts its requests there.
     """
@@ -26,10 +26,11 @@ def seaweed(folder: Path, *, metrics_port: int = 0) -> Iterator[None]:
     user = {"name": "feeder", "credentials": keys, "actions": ["Admin", "Read", "Write", "List"]}
     config.write_text(json.dumps({"identities": [user]}))
     process, port = _start(folder, config, metrics_port)
+    endpoint = f"http://127.0.0.1:{port}"
     try:
-        with remotes.s3_at(f"http://127.0.0.1:{port}") as client:
+        with remotes.s3_at(endpoint) as client:
             _wait_for_bucket(client, folder / "log")
-            yield
+        yield endpoint
     finally:
         process.kill()
         process.wait()

@@ -110,7 +110,18 @@ def pipeline_options(options: ConvertOptions) -> PipelineOptions:
             f"--direct_running_mode={_MULTI_PROCESSING}",
             f"--direct_num_workers={options.jobs}",
         ]
-    return PipelineOptions(flags)
+    return _RunOptions(flags)
+
+
+class _RunOptions(PipelineOptions):
+    """Options that keep their views: Beam asks for 150 in a run, and each parses arguments."""
+
+    def view_as(self, cls: type[PipelineOptions]) -> PipelineOptions:
+        views: dict[type[PipelineOptions], PipelineOptions]
+        views = self.__dict__.setdefault("_views", {})
+        if cls not in views:
+            views[cls] = super().view_as(cls)
+        return views[cls]
 
 
 class LocalRunner(fn_runner.FnApiRunner):

@@ -5,6 +5,7 @@ import gzip
 import lzma
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from support.spools import HandSpool
 COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
     "gz": gzip.compress,
     "bz2": bz2.compress,
-    "xz": lzma.compress,
+    "xz": partial(lzma.compress, preset=0),
     "zst": zstandard.ZstdCompressor().compress,
 }
 HEADER = b"GSA Adaptor Data Version 1 [\n]\n"

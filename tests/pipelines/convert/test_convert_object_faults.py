@@ -26,16 +26,24 @@ URI = f"s3://{remotes.BUCKET}/run"
 
 
 @pytest.fixture
-def proxy() -> Iterator[FaultyProxy]:
-    with remotes.s3_server(), faulty_proxy(os.environ["AWS_ENDPOINT_URL"]) as faulty:
+def proxy(s3: None) -> Iterator[FaultyProxy]:
+    with faulty_proxy(os.environ["AWS_ENDPOINT_URL"]) as faulty:
         yield faulty
 
 
-@pytest.fixture
-def feed(tmp_path: Path) -> str:
-    path = tmp_path / "feed.xml"
+@pytest.fixture(scope="module")
+def feed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("feed") / "feed.xml"
     path.write_bytes(gsa_feed(*(document(number, text="x" * 999) for number in range(100))))
     return str(path)
+
+
+@pytest.fixture(scope="module")
+def local_chunks(feed: str) -> list[bytes | None]:
+    """The chunks of a run in a folder."""
+    folder = f"{feed}.out"
+    _convert(feed, folder)
+    return _chunks(folder)
 
 
 def _convert(feed: str, output: str) -> None:
@@ -71,14 +79,17 @@ def _is_deletion(request: Request) -> bool:
 @pytest.mark.parametrize("action", ["slow", "lose", "cut"])
 @pytest.mark.parametrize("matches", [_is_account, _is_chunk, _is_lease, _is_report])
 def test_a_fault_that_passes_changes_nothing(
-    proxy: FaultyProxy, feed: str, tmp_path: Path, action: str, matches: Callable[[Request], bool]
+    proxy: FaultyProxy,
+    feed: str,
+    local_chunks: list[bytes | None],
+    action: str,
+    matches: Callable[[Request], bool],
 ) -> None:
     proxy.fault = times(2, action, matches)
     _convert(feed, URI)
-    _convert(feed, str(tmp_path / "out"))
 
     assert proxy.made == 2
-    assert _chunks(URI) == _chunks(str(tmp_path / "out"))
+    assert _chunks(URI) == local_chunks
     used = {name for name in storage_of(URI).sizes(".work") if name.endswith(".xml")}
     assert len(used) == len(_chunks(URI))
 
@@ -95,7 +106,7 @@ def test_a_request_whose_connection_is_reset_is_tried_again(
 
 
 def test_a_fault_that_stays_ends_the_run_which_is_resumed(
-    proxy: FaultyProxy, feed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    proxy: FaultyProxy, feed: str, local_chunks: list[bytes | None]
 ) -> None:
     """Credentials that expire: all requests are refused from some moment."""
     seen = []
@@ -110,9 +121,8 @@ def test_a_fault_that_stays_ends_the_run_which_is_resumed(
     assert storage_of(URI).get("report.json") is None
     proxy.fault = lambda request: "pass"
     _convert(feed, URI)
-    _convert(feed, str(tmp_path / "out"))
 
-    assert _chunks(URI) == _chunks(str(tmp_path / "out"))
+    assert _chunks(URI) == local_chunks
 
 
 def _after_end() -> Fault:
@@ -170,25 +180,24 @@ _EVERY_DELAY = [step / 20 for step in range(21)]
 _SPACE_SECONDS = 1.3
 
 
-def test_of_two_processes_on_a_span_one_counts() -> None:
+def test_of_two_processes_on_a_span_one_counts(s3: None) -> None:
     """One commits up to a second after the other. The loser removes its files, and both agree."""
     delays = chosen(usual=[0.0, 0.002, 0.01, 0.05, 0.5, 1.0], full=_EVERY_DELAY)
     earlier = [ordinal * _SPACE_SECONDS for ordinal in range(len(delays))]
     later = [begin + delay for begin, delay in zip(earlier, delays, strict=True)]
-    with remotes.s3_server():
-        racers = [_racer(1, earlier), _racer(2, later)]
-        for racer in racers:
-            assert racer.stdout is not None
-            assert racer.stdout.readline() == "ready\n"
-        begin = f"{time.time() + 1}\n"
-        for racer in racers:
-            assert racer.stdin is not None
-            racer.stdin.write(begin)
-            racer.stdin.flush()
-        first, second = (racer.communicate(timeout=120)[0].split() for racer in racers)
-        assert [racer.returncode for racer in racers] == [0, 0]
-        storage = storage_of(URI)
-        winners = [storage.get(name) for name in sorted(storage.sizes()) if "/" in name]
+    racers = [_racer(1, earlier), _racer(2, later)]
+    for racer in racers:
+        assert racer.stdout is not None
+        assert racer.stdout.readline() == "ready\n"
+    begin = f"{time.time() + 1}\n"
+    for racer in racers:
+        assert racer.stdin is not None
+        racer.stdin.write(begin)
+        racer.stdin.flush()
+    first, second = (racer.communicate(timeout=120)[0].split() for racer in racers)
+    assert [racer.returncode for racer in racers] == [0, 0]
+    storage = storage_of(URI)
+    winners = [storage.get(name) for name in sorted(storage.sizes()) if "/" in name]
 
     assert first == second
     assert winners == [bytes([int(number)]) for number in first]

@@ -29,7 +29,6 @@ from support import remotes
 from support.archives import BROKEN, document, gsa_feed
 from support.object_faults import faulty_proxy, times
 from support.runs import ROOT, chosen
-from support.seaweed import seaweed
 
 MAIN = "import sys; from feedferry.pipelines.cli.main import main; sys.exit(main(sys.argv[1:]))"
 URI = f"s3://{remotes.BUCKET}/run"
@@ -246,6 +245,7 @@ def _check_uploads_are_aborted(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_uploads_of_killed_writers_are_aborted(capsys: pytest.CaptureFixture[str]) -> None:
+    """The server checks the signatures of requests."""
     _check_uploads_are_aborted(capsys)
 
 
@@ -266,9 +266,8 @@ def test_a_run_whose_uploads_cannot_be_listed_is_complete(
     assert not any(name.startswith(".work/abc/") for name in storage_of(URI).sizes())
 
 
-def test_another_server_aborts_uploads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """This server checks the signatures of requests."""
-    with seaweed(tmp_path):
+def test_another_server_aborts_uploads(capsys: pytest.CaptureFixture[str]) -> None:
+    with remotes.s3_server():
         _check_uploads_are_aborted(capsys)
 
 
@@ -293,8 +292,7 @@ def test_a_process_lists_the_objects_again_for_a_later_start(feed: str) -> None:
 def test_another_server_has_the_same_chunks(feed: str, tmp_path: Path) -> None:
     local = str(tmp_path / "out")
     _convert(feed, local)
-    (tmp_path / "server").mkdir()
-    with seaweed(tmp_path / "server"):
+    with remotes.s3_server():
         assert _convert(feed, URI, jobs="2").exit_code == 1
         assert _chunks(URI) == _chunks(local)
         assert storage_of(URI).get(".work/lease.json") is None
@@ -307,22 +305,20 @@ def test_a_run_that_is_killed_at_any_time_is_resumed(tmp_path: Path) -> None:
     words = ("--to", "gsa-feed", "--span-bytes", "10MiB", "-q")
     command = (*(sys.executable, "-c", MAIN), "convert", str(feed), "-o", URI, *words)
     _convert(str(feed), local, span_bytes="10MiB")
-    (tmp_path / "server").mkdir()
-    with seaweed(tmp_path / "server"):
-        while not _open_uploads():
-            _finishes((*command, "--jobs", "2", "--fresh"), 60, unless=_open_uploads)
-        for _ in range(chosen(usual=8, full=50)):
-            if _finishes((*command, "--jobs", "2"), rng.uniform(0.8, 6)):
-                assert _chunks(URI) == _chunks(local)
-                storage_of(URI).remove("")
-            else:
-                assert storage_of(URI).get("report.json") is None or _chunks(URI) == _chunks(local)
-        assert subprocess.run(command, cwd=ROOT, check=False).returncode in (0, 2)
-        _kill_a_writer(f"{URI}/.work/abc/00000-00000/host-1-a")
-        assert main(["runs", "clean", URI]) == 0
-        assert _chunks(URI) == _chunks(local)
-        assert _open_uploads() == []
-        assert set(storage_of(URI).sizes(".work")) == _published()
+    while not _open_uploads():
+        _finishes((*command, "--jobs", "2", "--fresh"), 60, unless=_open_uploads)
+    for _ in range(chosen(usual=8, full=50)):
+        if _finishes((*command, "--jobs", "2"), rng.uniform(0.8, 6)):
+            assert _chunks(URI) == _chunks(local)
+            storage_of(URI).remove("")
+        else:
+            assert storage_of(URI).get("report.json") is None or _chunks(URI) == _chunks(local)
+    assert subprocess.run(command, cwd=ROOT, check=False).returncode in (0, 2)
+    _kill_a_writer(f"{URI}/.work/abc/00000-00000/host-1-a")
+    assert main(["runs", "clean", URI]) == 0
+    assert _chunks(URI) == _chunks(local)
+    assert _open_uploads() == []
+    assert set(storage_of(URI).sizes(".work")) == _published()
 
 
 def _finishes(

@@ -2,10 +2,10 @@
 
 import json
 import sqlite3
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -20,14 +20,9 @@ from support.archives import document, gsa_feed, put
 from support.spools import HandSpool
 
 URI = f"s3://{remotes.BUCKET}/run"
-HEADER = "GSA Adaptor Data Version 1 [\\n]\\n"
-LISTER = f"""\
-import sys
-sys.stdout.write("{HEADER}id-list\\n" + "".join(f"doc{{n}}\\n" for n in range(40)))
-"""
-RETRIEVER = f"""\
-import sys
-sys.stdout.write("{HEADER}id=" + sys.argv[1] + "\\nmime-type=text/plain\\ncontent\\nhello")
+LISTER = r"printf 'GSA Adaptor Data Version 1 [\n]\nid-list\n'; printf 'doc%s\n' $(seq 0 39)"
+RETRIEVER = r"""
+printf 'GSA Adaptor Data Version 1 [\n]\nid=%s\nmime-type=text/plain\ncontent\nhello' "$0"
 """
 MAPPING = """\
 connection: sqlite:///people.db
@@ -37,7 +32,7 @@ content: {column: body}
 incremental: {deletes: compare}
 """
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here", "s3")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("s3")]
 
 
 def tree() -> dict[str, object]:
@@ -57,11 +52,9 @@ def database() -> dict[str, object]:
 
 
 def programs() -> dict[str, object]:
-    put(Path("list.py"), LISTER.encode())
-    put(Path("get.py"), RETRIEVER.encode())
-    python = json.dumps(sys.executable)
-    text = f"lister: [{python}, list.py]\nretriever: [{python}, get.py]\n"
-    put(Path("programs.yaml"), text.encode())
+    texts = {"lister": LISTER, "retriever": RETRIEVER}
+    commands = {name: ["/bin/sh", "-c", text] for name, text in texts.items()}
+    put(Path("programs.yaml"), json.dumps(commands).encode())
     given = {"inputs": "programs.yaml", "from_format": "adaptor", "datasource": "wiki"}
     return {**given, "base_url": "http://e.example.com/"}
 
@@ -91,37 +84,49 @@ def _killed(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("words", [{}, {"jobs": "2"}, {"runner": "FnApiRunner"}])
-@pytest.mark.parametrize("source", [tree, database, programs, spool])
-def test_a_source_in_object_storage_has_the_chunks_of_a_local_run(
-    source: Callable[[], dict[str, object]], words: dict[str, object]
-) -> None:
-    given = source()
-    run("out", given)
-    run(URI, given, **words)
+class Converted(NamedTuple):
+    """The arguments of a conversion of a source, and the chunks of a local run with them."""
 
-    assert chunks(URI) == chunks("out")
-    assert len(chunks(URI)) > 1 or source is programs
+    given: dict[str, object]
+    chunks: list[bytes | None]
+
+
+@pytest.fixture(scope="module", params=[tree, database, programs, spool])
+def converted(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Converted]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("source"))
+        given = request.param()
+        run("out", given)
+        yield Converted(given, chunks("out"))
+
+
+@pytest.mark.parametrize("words", [{}, {"jobs": "2"}, {"runner": "FnApiRunner"}])
+def test_a_source_in_object_storage_has_the_chunks_of_a_local_run(
+    converted: Converted, words: dict[str, object]
+) -> None:
+    run(URI, converted.given, **words)
+
+    assert chunks(URI) == converted.chunks
+    assert len(chunks(URI)) > 1 or converted.given["inputs"] == "programs.yaml"
     manifest = storage_of(URI).get("manifest.jsonl") or b""
     published = {json.loads(line)["path"] for line in manifest.splitlines()}
     assert set(storage_of(URI).sizes(".work")) == published
 
 
-@pytest.mark.parametrize("source", [tree, database, programs, spool])
 def test_a_killed_run_of_a_source_is_resumed_by_another_driver(
-    source: Callable[[], dict[str, object]], monkeypatch: pytest.MonkeyPatch
+    converted: Converted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The lists in object storage are those of the killed run, and no span is converted again."""
-    given = source()
-    run("out", given)
     with monkeypatch.context() as patch:
         patch.setattr(RemoteFolder, "publish", _killed)
         with pytest.raises(KeyboardInterrupt):
-            run(URI, given)
+            run(URI, converted.given)
     monkeypatch.setattr(SpanConversion, "run", _killed)
-    run(URI, given)
+    run(URI, converted.given)
 
-    assert chunks(URI) == chunks("out")
+    assert chunks(URI) == converted.chunks
 
 
 STATE = f"s3://{remotes.BUCKET}/states/docs"
@@ -131,6 +136,7 @@ def generations() -> list[str]:
     return sorted(storage_of(STATE).sizes())
 
 
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("source", [tree, database])
 def test_a_state_in_object_storage_has_an_object_for_each_generation(
     source: Callable[[], dict[str, object]],
@@ -153,6 +159,7 @@ def test_a_state_in_object_storage_has_an_object_for_each_generation(
     assert report["options"]["state"] == STATE
 
 
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("step", ["publish", "save_state"])
 def test_a_killed_run_with_deletions_is_resumed_by_another_driver(
     step: str, monkeypatch: pytest.MonkeyPatch
@@ -175,6 +182,7 @@ def test_a_killed_run_with_deletions_is_resumed_by_another_driver(
     assert b'action="delete"' in (chunks(f"{URI}-1")[0] or b"")
 
 
+@pytest.mark.usefixtures("here")
 def test_a_run_that_is_killed_after_it_has_put_its_state_is_resumed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -191,6 +199,7 @@ def test_a_run_that_is_killed_after_it_has_put_its_state_is_resumed(
     assert len(chunks(URI)) > 1
 
 
+@pytest.mark.usefixtures("here")
 def test_a_state_that_another_run_has_updated_is_left_to_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -207,6 +216,7 @@ def test_a_state_that_another_run_has_updated_is_left_to_it(
     assert storage_of(STATE).get("000000001.db") == b"of another run"
 
 
+@pytest.mark.usefixtures("here")
 def test_two_runs_of_a_state_are_refused() -> None:
     given = tree()
     busy = pytest.raises(BusyError, match=f"{STATE}: in use by process")
@@ -215,6 +225,7 @@ def test_two_runs_of_a_state_are_refused() -> None:
     assert run(URI, given, state=STATE).exit_code == 0
 
 
+@pytest.mark.usefixtures("here")
 def test_a_state_in_object_storage_is_for_a_run_there() -> None:
     given = tree()
     with pytest.raises(ConfigError, match="only with an output in object storage"):

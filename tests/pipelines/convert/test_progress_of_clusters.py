@@ -18,7 +18,6 @@ from support.archives import documents, gsa_feed, put
 from support.dask_cluster import FEEDFERRY, WAIT_SECONDS, DaskCluster, environment
 from support.object_faults import FaultyProxy, Request, faulty_proxy
 from support.ports import kept_port
-from support.seaweed import seaweed
 
 URI = f"s3://{remotes.BUCKET}/run"
 FILES = 24
@@ -29,10 +28,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyProxy]:
-    folder = tmp_path / "server"
-    folder.mkdir()
-    with seaweed(folder), faulty_proxy(environment()["AWS_ENDPOINT_URL"]) as proxy:
+def proxy(s3: None) -> Iterator[FaultyProxy]:
+    with faulty_proxy(environment()["AWS_ENDPOINT_URL"]) as proxy:
         yield proxy
 
 

@@ -1,15 +1,17 @@
 """The local runner: its pipelines run, and its worker processes get the options."""
 
 import logging
+import pickle
 from pathlib import Path
 
 import apache_beam as beam
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.options.pipeline_options import PipelineOptions, TypeOptions
 from apache_beam.runners.worker import statesampler
 from apache_beam.testing.util import assert_that, equal_to
 
-from feedferry.pipelines.convert.workers.runners import LocalRunner
+from feedferry.pipelines.convert.workers.runners import LocalRunner, pipeline_options
+from feedferry.pipelines.options.convert_options import ConvertOptions
 
 pytestmark = pytest.mark.slow
 
@@ -38,6 +40,15 @@ def test_a_worker_process_has_the_log_level_of_the_options(
         _ = pipeline | beam.Create([str(report)]) | beam.Map(_write_level)
 
     assert report.read_text() == "CRITICAL"
+
+
+def test_a_view_of_the_options_is_made_once_and_has_their_values() -> None:
+    options = pipeline_options(ConvertOptions(inputs=("a",), output="out", to_format="jsonl"))
+    view = options.view_as(TypeOptions)
+    assert options.view_as(TypeOptions) is view
+    view.runtime_type_check = True
+    assert options.get_all_options(drop_default=True)["runtime_type_check"] is True
+    assert pickle.loads(pickle.dumps(options)).view_as(TypeOptions).runtime_type_check is True
 
 
 @pytest.mark.parametrize("flags", [(), TWO_PROCESSES], ids=["in this process", "two processes"])

@@ -1,7 +1,6 @@
 """The verbs about runs take the URI of a run in object storage; no local copy is needed."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,14 +15,12 @@ BASE = f"s3://{remotes.BUCKET}/runs"
 URI = f"{BASE}/first"
 OPTIONS = {"to_format": "gsa-feed", "accept_holes": True}
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("s3")]
 
 
 @pytest.fixture(autouse=True)
-def s3(here: Path) -> Iterator[None]:
+def feed(here: Path) -> None:
     Path("feed.xml").write_bytes(gsa_feed(*map(document, range(5)), BROKEN))
-    with remotes.s3_server():
-        yield
 
 
 def _convert(output: str, **options: object) -> None:

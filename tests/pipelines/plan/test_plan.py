@@ -4,7 +4,7 @@ import json
 import os
 import sqlite3
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -143,10 +143,13 @@ def flags(target: str, source: str) -> list[str]:
     return [*words, "--datasource", "docs"] if by_name(target).keeps_feedtypes else words
 
 
-def readable(names: Iterable[Path], source: str, command: Run) -> list[str]:
-    """Return the files that end no run: those that are in their format at all."""
-    words = flags("jsonl", source)
-    return [str(name) for name in names if command("plan", str(name), *words).code < 2]
+def readable(names: list[str], source: str, command: Run) -> list[str]:
+    """Return the files that end no run, found by halving."""
+    if command("plan", *names, *flags("jsonl", source)).code < 2:
+        return names
+    middle = len(names) // 2
+    halves = (names[:middle], names[middle:]) if middle else ()
+    return [name for half in halves for name in readable(half, source, command)]
 
 
 # The same account as that of the run
@@ -157,7 +160,9 @@ def readable(names: Iterable[Path], source: str, command: Run) -> list[str]:
 def test_a_plan_of_golden_files_is_the_account_of_their_conversion_to_each_format(
     source: str, command: Run, compare: Run
 ) -> None:
-    names = readable(sorted(GOLDEN.glob(SOURCES[source])), source, command)
+    paths = sorted(map(str, GOLDEN.glob(SOURCES[source])))
+    names = readable(paths, source, command)
+    assert len(names) > len(paths) * 3 // 4
     outcomes = {to: compare(*names, *flags(to, source)) for to in TARGETS}
     assert {to for to, outcome in outcomes.items() if outcome.code > 1} <= {"retriever-stream"}
 

@@ -15,7 +15,6 @@ from support import remotes
 from support.archives import documents, gsa_feed
 from support.dask_cluster import FEEDFERRY, WAIT_SECONDS, DaskCluster, environment
 from support.ports import kept_port
-from support.seaweed import seaweed
 from support.served import Served, serving, wait_until
 
 URI = f"s3://{remotes.BUCKET}/run"
@@ -24,14 +23,7 @@ RECEIPTS = 20
 HELD = f"- {{endpoint: xmlfeed, requests: {RECEIPTS + 2}, delay: 20s}}\n"
 """The push is in its middle for so long."""
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def s3(tmp_path: Path) -> Iterator[None]:
-    (tmp_path / "server").mkdir()
-    with seaweed(tmp_path / "server"):
-        yield
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("s3")]
 
 
 @pytest.fixture
@@ -45,7 +37,7 @@ def appliance(tmp_path: Path) -> Iterator[Served]:
 @pytest.fixture
 def expected(tmp_path: Path) -> Iterator[Served]:
     """An appliance after a push by the command."""
-    feed = gsa_feed(*documents(0, 799, text="plan " * 50), feedtype="full")
+    feed = gsa_feed(*documents(0, 199, text="plan " * 50), feedtype="full")
     (tmp_path / "feed.xml").write_bytes(feed)
     with serving(tmp_path / "expected") as served:
         words = {"to_format": "gsa-feed", "max_chunk_records": "2", "push_to": served.url}

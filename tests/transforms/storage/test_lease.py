@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import timedelta
 
 import msgspec
@@ -21,9 +20,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def storage() -> Iterator[ObjectStorage]:
-    with remotes.s3_server():
-        yield ObjectStorage.of(f"s3://{remotes.BUCKET}/run")
+def storage(s3: None) -> ObjectStorage:
+    return ObjectStorage.of(f"s3://{remotes.BUCKET}/run")
 
 
 def _put_holder(storage: ObjectStorage, **values: object) -> None:

@@ -11,26 +11,23 @@ from feedferry.transforms.storage.objects.object_storage import ObjectStorage
 from feedferry.transforms.storage.run_folders.find_storage import storage_of
 from feedferry.transforms.storage.storage import LocalStorage, Storage
 from support import remotes
-from support.seaweed import seaweed
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def s3() -> Iterator[None]:
+def moto() -> Iterator[None]:
+    """Another server, which makes no bucket by an upload."""
     with remotes.s3_server():
         yield
 
 
-@pytest.fixture(params=["folder", "objects", "seaweed"])
+@pytest.fixture(params=["folder", "moto", "s3"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
     if request.param == "folder":
         yield LocalStorage(tmp_path)
-    elif request.param == "seaweed":
-        with seaweed(tmp_path):
-            yield storage_of(f"s3://{remotes.BUCKET}/run")
     else:
-        request.getfixturevalue("s3")
+        request.getfixturevalue(request.param)
         yield storage_of(f"s3://{remotes.BUCKET}/run")
 
 
@@ -87,19 +84,19 @@ def test_a_version_is_replaced_once(s3: None) -> None:
     assert storage.get("lease") == b"2"
 
 
-def test_an_upload_to_a_bucket_that_is_not_there_names_the_object_once(s3: None) -> None:
+def test_an_upload_to_a_bucket_that_is_not_there_names_the_object_once(moto: None) -> None:
     file = storage_of("s3://absent/run").open_whole("a.xml")
     with pytest.raises(FatalError) as raised:
         file.close(whole=True)
     assert str(raised.value).startswith("s3://absent/run/a.xml: ")
 
 
-def test_a_bucket_that_is_not_there_is_fatal(s3: None) -> None:
+def test_a_bucket_that_is_not_there_is_fatal(moto: None) -> None:
     with pytest.raises(FatalError, match=r"^s3://none/run/a: .*; expected a bucket that exists$"):
         storage_of("s3://none/run").put("a", b"")
 
 
-def test_a_file_that_cannot_be_stored_is_named_once(s3: None) -> None:
+def test_a_file_that_cannot_be_stored_is_named_once(moto: None) -> None:
     file = storage_of("s3://none/run").open_whole("span/a.xml")
     with pytest.raises(FatalError, match=r"^s3://none/run/span/a\.xml: "):
         file.close(whole=True)
