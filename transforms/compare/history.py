@@ -27,9 +27,9 @@ from feedferry.schemas.errors import FormatError, SourceError
 from feedferry.schemas.feed import FULL, REPLACE, FeedHeader
 from feedferry.schemas.membership import Membership, RecordOrMembership
 from feedferry.schemas.notice import Notice
+from feedferry.schemas.patterns import compile_pattern
 from feedferry.schemas.record import Action, Arrival, Provenance, Record, overlaid
 from feedferry.schemas.reject import Filtered, Reject, record_error, reject_record
-from feedferry.schemas.url_pattern import compile_pattern
 from feedferry.transforms.compare.events import (
     Event,
     decoded,

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from feedferry.schemas.content import compress, decode, to_base64
 from feedferry.schemas.errors import RecordError
+from feedferry.schemas.patterns import compile_pattern
 from feedferry.schemas.record import Action, Content, Encoding, Record
-from feedferry.schemas.url_pattern import compile_pattern
 from feedferry.transforms.formats.base import (
     Adapted,
     Adapter,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feedferry.schemas.url_pattern import compile_pattern, prefix_of, sqlite_glob
+from feedferry.schemas.patterns import compile_pattern, prefix_of, sqlite_glob
 
 TEXTS = st.text("ab*?[]^-.\\\n/é", max_size=8).map(str.strip)
 
