@@ -11,7 +11,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from feedferry.schemas.acl import Acl
-from feedferry.schemas.url_pattern import is_wide
+from feedferry.schemas.patterns import is_wide
 
 Int = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 Long = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]

@@ -198,7 +198,6 @@ class SpanConversion:
             options=replace(settings.reading, batch_records=batch_records),
             see=None if settings.state is None else self._account.changes.add,
             state=settings.state,
-            rewrite=settings.steps.rewriter,
         )
         self._progress = _ProgressWriter(span, settings)
         self._origin: Record | None = None

@@ -18,9 +18,9 @@ from feedferry.schemas.errors import (
     TooManyRejectsError,
 )
 from feedferry.schemas.feed import Feed, check_datasource, is_web
+from feedferry.schemas.patterns import is_wide
 from feedferry.schemas.span import Span
 from feedferry.schemas.spelling import did_you_mean
-from feedferry.schemas.url_pattern import is_wide
 
 
 @pytest.mark.parametrize(

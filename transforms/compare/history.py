@@ -27,9 +27,9 @@ from feedferry.schemas.errors import FormatError, SourceError
 from feedferry.schemas.feed import FULL, REPLACE, FeedHeader
 from feedferry.schemas.membership import Membership, RecordOrMembership
 from feedferry.schemas.notice import Notice
+from feedferry.schemas.patterns import compile_deletion
 from feedferry.schemas.record import Action, Arrival, Provenance, Record, overlaid
 from feedferry.schemas.reject import Filtered, Reject, record_error, reject_record
-from feedferry.schemas.url_pattern import compile_pattern
 from feedferry.transforms.compare.events import (
     Event,
     decoded,
@@ -217,7 +217,7 @@ class FeedHistory:
                 f"{record.provenance.source}: more than {MAX_PATTERNS} deletions by pattern;"
                 " expected fewer: convert the history with ⟦known_urls⟧ first, which expands them"
             )
-        self._patterns.append((self._number, compile_pattern(record.url)))
+        self._patterns.append((self._number, compile_deletion(record.url)))
         self._removed_at = self._number
 
     def _kept(self, document: Document, since: int, until: int) -> Document:

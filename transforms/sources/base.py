@@ -76,7 +76,7 @@ class SpanRequest(msgspec.Struct, Generic[Config], frozen=True, kw_only=True):
     """The request to read one span.
 
     `see` takes each document just before its outcome is yielded. `state` is the path of the state
-    of earlier runs. `rewrite` is that of the run.
+    of earlier runs.
     """
 
     span: Span
@@ -84,7 +84,6 @@ class SpanRequest(msgspec.Struct, Generic[Config], frozen=True, kw_only=True):
     options: ReadOptions = ReadOptions()
     see: OnChange | None = None
     state: str | None = None
-    rewrite: Callable[[str], str] | None = None
     count: ByteCount = msgspec.field(default_factory=ByteCount)
 
 

@@ -1,13 +1,15 @@
 """A listing: a file with a line for each thing in a source, so that spans are ranges of one file.
 
 The listing is written before the pipeline starts, and a run that is started again uses it again.
-The lines are JSON, in the order of the bytes of their keys.
+The lines are JSON, in the order of the bytes of their keys; deletions come first.
 """
 
 import enum
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, NamedTuple
 
 import msgspec
@@ -47,8 +49,7 @@ class ListingEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     place to open. `code` says why the entry is filtered or rejected, `reason` what was found.
     `changed_ns` is the change time (ctime) of a local file. `fingerprint` is one text of the other
     inputs of the record, `sidecars` the paths of files that describe it. `sent_document` is the
-    entry in the state. `count` is the number of FILTERED entries that the entry represents; it is 0
-    for a document that is GONE and sent again after it.
+    entry in the state. `count` is the number of FILTERED entries that the entry represents.
     `members` are the documents that were sent of it, each at a URL of its own: the members of an
     archive, or the documents of a row.
     """
@@ -142,6 +143,18 @@ def write_listing(entries: Iterable[ListingEntry], path: Path) -> None:
     encoder = msgspec.json.Encoder()
     with whole_file(path) as stream:
         stream.writelines(encoder.encode(entry) + b"\n" for entry in entries)
+
+
+def write_changes(
+    documents: Iterable[ListingEntry], deletions: Iterable[ListingEntry], path: Path
+) -> None:
+    """Write the deletions, which are known after the documents, and then the documents."""
+    encoder = msgspec.json.Encoder()
+    with whole_file(path) as stream, TemporaryFile(dir=path.parent) as later:
+        later.writelines(encoder.encode(entry) + b"\n" for entry in documents)
+        stream.writelines(encoder.encode(entry) + b"\n" for entry in deletions)
+        later.seek(0)
+        shutil.copyfileobj(later, stream)
 
 
 def read_listing(stream: IO[bytes]) -> Iterator[tuple[int, ListingEntry]]:

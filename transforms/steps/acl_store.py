@@ -22,9 +22,9 @@ from feedferry.schemas.acl import Acl, Inheritance, identity
 from feedferry.schemas.errors import ConfigError, RecordError, StoppedError
 from feedferry.schemas.feed import FULL
 from feedferry.schemas.membership import Member, Membership, MembershipAction
+from feedferry.schemas.patterns import sqlite_glob
 from feedferry.schemas.record import Action, Record
 from feedferry.schemas.reject import Filtered, Reject
-from feedferry.schemas.url_pattern import sqlite_glob
 from feedferry.transforms.formats.base import ReadResult
 from feedferry.transforms.formats.fast_path.elements.singly import singly
 from feedferry.transforms.formats.holding.acl_metadata import join_parent

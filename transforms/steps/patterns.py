@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Annotated
 
+from feedferry.schemas.patterns import EXPRESSION, compile_text
 from feedferry.transforms.config.yaml_structs import (
     Value,
     mapping_of,
@@ -18,26 +19,7 @@ from feedferry.transforms.config.yaml_structs import (
 )
 from feedferry.transforms.formats.fast_path.columns.holes import inspected
 
-_EXPRESSION = "re:"
 _WILDCARD = re.compile(r"[*?]")
-
-
-def compile_pattern(text: str) -> re.Pattern[str]:
-    """Return a pattern that must match the whole text; raise ValueError if it is none.
-
-    >>> bool(compile_pattern("http://a.example.com/*").fullmatch("http://a.example.com/b/c"))
-    True
-    """
-    if text.startswith(_EXPRESSION):
-        try:
-            return re.compile(text.removeprefix(_EXPRESSION), re.S)
-        except re.error as exc:
-            raise ValueError(f"{text!r}: {exc}; expected a regular expression") from exc
-    parts = (_GLOB.get(part, re.escape(part)) for part in re.split(r"([*?])", text))
-    return re.compile("".join(parts), re.S)
-
-
-_GLOB = {"*": "(.*)", "?": "(.)"}
 
 
 def any_pattern(texts: Sequence[str], used: set[str] | None = None) -> Callable[[str], bool]:
@@ -45,7 +27,7 @@ def any_pattern(texts: Sequence[str], used: set[str] | None = None) -> Callable[
 
     The first pattern that matches is added to `used`.
     """
-    patterns = [(text, compile_pattern(text)) for text in texts]
+    patterns = [(text, compile_text(text)) for text in texts]
     matched: set[str] = set() if used is None else used
 
     def matches(text: str) -> bool:
@@ -85,10 +67,10 @@ class Rewriter:
 
 
 def _rule(old: str, new: str, *, is_prefix: bool) -> Callable[[str], str | None]:
-    if is_prefix and not old.startswith(_EXPRESSION):
+    if is_prefix and not old.startswith(EXPRESSION):
         size = len(old)
         return lambda text: new + text[size:] if text.startswith(old) else None
-    pattern = compile_pattern(old)
+    pattern = compile_text(old)
     fullmatch, fill = pattern.fullmatch, _form(old, pattern, new).format
 
     def rewrite(text: str) -> str | None:
@@ -105,7 +87,7 @@ def _form(old: str, pattern: re.Pattern[str], new: str) -> str:
     """
     escaped = new.replace("{", "{{").replace("}", "}}")
     whole, *fields = (f"{{{number}}}" for number in range(pattern.groups + 1))
-    if not old.startswith(_EXPRESSION):
+    if not old.startswith(EXPRESSION):
         following = iter(fields)
         return _WILDCARD.sub(lambda _: next(following, ""), escaped)
     names = {number: f"?P<{name}>" for name, number in pattern.groupindex.items()}
@@ -118,7 +100,7 @@ def _form(old: str, pattern: re.Pattern[str], new: str) -> str:
         raise ValueError(f"{new!r}: {exc}; expected references to groups of {old!r}") from exc
 
 
-_parse_pattern = text_where(compile_pattern)
+_parse_pattern = text_where(compile_text)
 
 
 def _parse_rules(value: object) -> tuple[tuple[str, str], ...]:

@@ -5,8 +5,9 @@ that allows. The robotparser of the standard library knows neither this nor `*` 
 """
 
 import re
-from fnmatch import translate
 from urllib.parse import quote, unquote
+
+from feedferry.schemas.patterns import compile_robots_rule
 
 _LINE = re.compile(r"\s*(user-agent|allow|disallow)\s*:([^#]*)", re.IGNORECASE)
 _SAFE = "/*?[]$&=+;,:@!()'"
@@ -30,18 +31,13 @@ class RobotRules:
             is_after_agent = key == "user-agent"
         rules = groups.get(agent, groups.get("*", []))
         rules.sort(key=lambda rule: (len(rule[0]), rule[1]), reverse=True)
-        self._rules = [(_pattern(path), is_allowed) for path, is_allowed in rules]
+        self._rules = [(compile_robots_rule(path), is_allowed) for path, is_allowed in rules]
 
     def allows(self, path: str) -> bool:
         """Whether the agent may get a path with its query."""
         path = _normalized(path)
-        return next((allowed for pattern, allowed in self._rules if pattern.match(path)), True)
+        return next((allowed for pattern, allowed in self._rules if pattern.fullmatch(path)), True)
 
 
 def _normalized(path: str) -> str:
     return quote(unquote(path), safe=_SAFE)
-
-
-def _pattern(path: str) -> re.Pattern[str]:
-    glob = re.sub(r"[?\[]", r"[\g<0>]", path)  # only `*` is a wildcard
-    return re.compile(translate(glob[:-1] if glob.endswith("$") else f"{glob}*"))

@@ -59,7 +59,6 @@ _COUNT = (  # all entries are counted in a tenth of the time that a condition ta
     "SELECT (SELECT count(*) FROM known) - (SELECT count(*) FROM known WHERE url = '')"
     f" - (SELECT count(*) FROM known WHERE url <> '' AND {_IS_FOLDER})"
 )
-_SAME_URL = "SELECT EXISTS (SELECT 1 FROM known WHERE url = ? AND key {} ?)"
 
 _REPLACE = "INSERT OR REPLACE INTO known VALUES (?, ?, ?, ?, ?, ?, ?)"
 _STORE = (  # leaves a document with another URL; the index of URLs does not change
@@ -178,14 +177,6 @@ class SourceState:
             self._sharing[rewrite] = [*self._select(f"WHERE {url} IN ({several})")]
         return self._sharing[rewrite]
 
-    def has_elsewhere(self, url: str, *, key: str) -> bool:
-        """Whether a document with another key has this URL."""
-        return self._exists(_SAME_URL.format("<>"), url, key)
-
-    def has_later(self, url: str, *, key: str) -> bool:
-        """Whether a document with a greater key has this URL."""
-        return self._exists(_SAME_URL.format(">"), url, key)
-
     def close(self) -> None:
         self._connection.close()
 
@@ -208,10 +199,6 @@ class SourceState:
                     digest=digest,
                     parent=parent,
                 )
-
-    def _exists(self, query: str, *values: str) -> bool:
-        with _explained(self._path):
-            return bool(_value_of(self._connection, query, *values))
 
 
 def open_state(path: Path, *, source: str | None = None) -> SourceState:

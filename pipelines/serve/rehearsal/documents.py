@@ -44,10 +44,10 @@ from feedferry.schemas.delivery import Delivery
 from feedferry.schemas.errors import FormatError, RecordError
 from feedferry.schemas.feed import FULL, Feed, is_web
 from feedferry.schemas.membership import Membership
+from feedferry.schemas.patterns import is_wide, prefix_of, sqlite_glob
 from feedferry.schemas.record import Action, Arrival, Crawl, Record
 from feedferry.schemas.reject import Reject, record_error
 from feedferry.schemas.span import Span
-from feedferry.schemas.url_pattern import is_wide, prefix_of, sqlite_glob
 from feedferry.transforms.formats import ReadOptions, ReadResult, by_name
 from feedferry.transforms.sources.spool import is_whole
 

@@ -238,9 +238,6 @@ def test_documents_may_share_a_url(path: Path, url: str, expected: bool) -> None
     with stored(path, *documents) as state:
         shared = [documents[0], documents[1]] if expected else []
         assert state.sharing(None) == shared
-        assert [state.has_later("http://x/", key=key) for key in "ae"] == [True, False]
-        assert [state.has_elsewhere("http://x/", key=key) for key in "ab"] == [True, expected]
-        assert not state.has_elsewhere("http://z/", key="a")
 
 
 @pytest.mark.parametrize("modified_ns", [1 << 70, -(1 << 70)])

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from feedferry.schemas.content import compress, decode, to_base64
 from feedferry.schemas.errors import RecordError
+from feedferry.schemas.patterns import compile_deletion
 from feedferry.schemas.record import Action, Content, Encoding, Record
-from feedferry.schemas.url_pattern import compile_pattern
 from feedferry.transforms.formats.base import (
     Adapted,
     Adapter,
@@ -82,7 +82,7 @@ def hold(
 
 def _expand_pattern(record: Record, target: Target, adapt: Adapter) -> tuple[Outcome, ...]:
     """Return a deletion for each known URL that the pattern covers."""
-    pattern = compile_pattern(record.url)
+    pattern = compile_deletion(record.url)
     urls = [url for url in target.known_urls if pattern.fullmatch(url)]
     if not urls:
         return filtered(record, "no-known-url")

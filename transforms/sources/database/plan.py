@@ -18,10 +18,10 @@ first, since another row can have taken over a URL.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from functools import partial
-from itertools import chain, count
+from itertools import count
 from pathlib import Path
 from secrets import token_hex
 
@@ -34,10 +34,11 @@ from feedferry.schemas.sent_document import NO_DIGEST
 from feedferry.schemas.span import KeyRange, RowFilter, Span, Watermark
 from feedferry.schemas.span_size import auto_span_bytes
 from feedferry.transforms.sources.base import SourceRun
+from feedferry.transforms.sources.changes.detector import ChangeDetector
 from feedferry.transforms.sources.database.changes.deletions import (
     NULL_KEY,
-    DeletionLister,
     KeySets,
+    RowDeletions,
     batches,
     read_deleted,
 )
@@ -68,10 +69,8 @@ from feedferry.transforms.sources.database.tables.table import TableQuery, fetch
 from feedferry.transforms.sources.files import sign_path
 from feedferry.transforms.sources.listing import (
     LISTING,
-    EntryKind,
-    ListingEntry,
     cut_listing,
-    write_listing,
+    write_changes,
 )
 from feedferry.transforms.sources.state_changes import SHARED
 from feedferry.transforms.storage.atomic import read_lines, whole_file, write_whole
@@ -298,32 +297,35 @@ def _deletion_spans(
     """Yield the spans of the listing of deletions, which is complete before the first."""
     path = _gone(run)
     compares_keys = table.mapping.reading.compares_keys
-    with closing(KeySets()) as keys:
+    with (
+        closing(KeySets()) as keys,
+        closing(ChangeDetector(state, run.rewrite)) as detector,
+    ):
         _collect_keys(table, keys)
-        deletions = DeletionLister(
-            state, keys, compares_keys=compares_keys, is_refresh=is_refresh, rewrite=run.rewrite
-        )
-        forgotten = () if compares_keys else _forgotten_rows(table, state, keys, run.rewrite)
-        write_listing(chain(deletions.lines(run.options), forgotten), path)
+        deletions = RowDeletions(detector, keys, is_refresh=is_refresh)
+        deletions.of_state(compares_keys=compares_keys)
+        if not compares_keys:
+            _add_forgotten_rows(table, detector, keys)
+        limits = run.options if compares_keys else None
+        write_changes(deletions.of_query(), detector.deletions(limits), path)
     whole = replace(run.span, path=str(path), position=None)
     yield from cut_listing(whole, span_bytes=run.options.span_bytes)
 
 
-def _forgotten_rows(
-    table: TableQuery, state: SourceState, keys: KeySets, rewrite: Callable[[str], str] | None
-) -> Iterator[ListingEntry]:
-    """Yield rows that are gone, and share a URL with one that remains: the state forgets them."""
-    shared = [row for row in state.sharing(rewrite) if is_row(row) and not keys.is_deleted(row.key)]
+def _add_forgotten_rows(table: TableQuery, detector: ChangeDetector, keys: KeySets) -> None:
+    """Add rows that are gone, and share a URL with one that remains: the state forgets them."""
+    url_of = detector.rewrite or str
+    sharing = detector.state.sharing(detector.rewrite)
+    shared = [row for row in sharing if is_row(row) and not keys.is_deleted(row.key)]
     existing = {
         write_key(key)
         for batch in batches(row.key for row in shared)
         for key in table.filtered(RowFilter(keys=batch)).read_keys()
     }
-    url_of = rewrite or str
     remaining = {url_of(row.url) for row in shared if row.key in existing}
     for row in shared:
         if row.key not in existing and url_of(row.url) in remaining:
-            yield ListingEntry(key=row.key, kind=EntryKind.GONE)
+            detector.add_gone(row.key, "")
 
 
 def _collect_keys(table: TableQuery, keys: KeySets) -> None:

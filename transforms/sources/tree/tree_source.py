@@ -9,6 +9,7 @@ import itertools
 import os
 import time
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from heapq import merge
 from itertools import pairwise
@@ -39,7 +40,7 @@ from feedferry.transforms.sources.base import (
     SpanSize,
     check_input_name,
 )
-from feedferry.transforms.sources.change_detection import check_changes, compare
+from feedferry.transforms.sources.changes.detector import ChangeDetector
 from feedferry.transforms.sources.files import open_span, sniff_format
 from feedferry.transforms.sources.listing import (
     LISTING,
@@ -48,10 +49,12 @@ from feedferry.transforms.sources.listing import (
     plain_path,
     read_listing,
     size_listing,
+    write_changes,
     write_listing,
 )
 from feedferry.transforms.sources.state_changes import read_changes
 from feedferry.transforms.sources.tree.acl.acl_table import load_acl_table
+from feedferry.transforms.sources.tree.file_changes import compare, merge_unchanged
 from feedferry.transforms.sources.tree.rules.patterns import judge
 from feedferry.transforms.sources.tree.rules.tree import Tree, TreeAcl
 from feedferry.transforms.sources.tree.rules.urls import check_urls
@@ -176,7 +179,6 @@ class TreeSource(Source[Tree]):
                 tree=tree,
                 options=request.options,
                 see=request.see,
-                rewrite=request.rewrite or str,
             )
 
     def remember(self, run: SourceRun[Tree], account: Account, *, generation: int) -> None:
@@ -263,6 +265,7 @@ def _check_outside(tree: Tree, options: SourceOptions) -> None:
 
 def _write_listing(run: SourceRun[Tree]) -> None:
     """Write the files of a tree, or the changes since the state was updated."""
+    from feedferry.transforms.sources.tree.documents.member_keys import MemberLister
     from feedferry.transforms.sources.tree.folders.walk import list_blocks, list_tree
 
     now, tree, options = time.time_ns(), run.config, run.options
@@ -270,13 +273,18 @@ def _write_listing(run: SourceRun[Tree]) -> None:
         write_listing(list_tree(tree), run.listing)
         return
     _listed_at(run.listing).write_text(str(now))
-    with open_state(Path(options.state)) as state:
-        rules, files = TREE.fingerprint(tree), list_blocks(tree)
-        changes = compare(
-            files, state, rules=rules, is_refresh=options.refresh, rewrite=run.rewrite
+    with (
+        open_state(Path(options.state)) as state,
+        closing(ChangeDetector(state, run.rewrite)) as detector,
+    ):
+        lines = compare(
+            list_blocks(tree),
+            detector,
+            rules=TREE.fingerprint(tree),
+            is_refresh=options.refresh,
+            member_keys=MemberLister(tree),
         )
-        checked = check_changes(changes, known=state.head.documents, options=options)
-        write_listing(checked, run.listing)
+        write_changes(merge_unchanged(lines, detector), detector.deletions(options), run.listing)
 
 
 def _listed_at(listing: Path) -> Path:

@@ -1,8 +1,10 @@
 """Deletions: keys without a row, the query for deletes, and what a state keeps after a run."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -11,10 +13,11 @@ from feedferry.schemas.errors import ConfigError, StoppedError
 from feedferry.schemas.sent_document import SentDocument, StateChange
 from feedferry.schemas.source_options import SourceOptions
 from feedferry.schemas.span import TimestampType, Watermark
+from feedferry.transforms.sources.changes.detector import ChangeDetector
 from feedferry.transforms.sources.database.changes.deletions import (
     DeletedKey,
-    DeletionLister,
     KeySets,
+    RowDeletions,
     advance_state,
     read_deleted,
 )
@@ -56,6 +59,17 @@ def keys() -> Iterator[KeySets]:
     keys.close()
 
 
+def lines_of(
+    state: SourceState, keys: KeySets, limits: SourceOptions | None = None, **options: Any
+) -> list[ListingEntry]:
+    """Return the lines of the keys that are not deleted, and then the deletions."""
+    rewrite, is_refresh = options.get("rewrite"), options.get("is_refresh", False)
+    with closing(ChangeDetector(state, rewrite)) as detector:
+        deletions = RowDeletions(detector, keys, is_refresh=is_refresh)
+        deletions.of_state(compares_keys=limits is not None)
+        return [*deletions.of_query(), *detector.deletions(limits)]
+
+
 def gone(key: str, url: str = "") -> ListingEntry:
     """A deletion, or a key that is only forgotten."""
     return ListingEntry(key=key, kind=EntryKind.GONE, url=url)
@@ -65,7 +79,7 @@ WITHOUT_A_ROW = {
     "no row": ((ANNA, BERT, CARL), ["[1]", "[3]"], [gone("[2]", BERT.url)]),
     "no URL": ((row(1, "", digest="a"),), [], [gone("[1]")]),
     "URL of a remaining row": ((ANNA, TWIN), ["[2]"], [gone("[1]")]),
-    "URL of both": ((ANNA, TWIN), [], [gone("[1]", ANNA.url), gone("[2]", ANNA.url)]),
+    "URL of both": ((ANNA, TWIN), [], [gone("[1]"), gone("[2]", ANNA.url)]),
     "former URL": ((ANNA, MOVED), ["[1]"], [gone(MOVED.key, TAKEN.url)]),
     "former URL of a row": ((ANNA, TAKEN, MOVED), ["[1]", "[2]"], [gone(MOVED.key)]),
 }
@@ -83,7 +97,7 @@ def test_keys_without_a_row_are_deleted(
 ) -> None:
     keys.add_existing(existing)
     with state_of(tmp_path, *entries) as state:
-        assert list(DeletionLister(state, keys, compares_keys=True).lines(LAX)) == lines
+        assert lines_of(state, keys, LAX) == lines
 
 
 def test_a_former_url_that_a_row_has_after_a_rewriting_is_only_forgotten(
@@ -92,10 +106,8 @@ def test_a_former_url_that_a_row_has_after_a_rewriting_is_only_forgotten(
     now = row(2, TAKEN.url.upper(), digest="b")
     keys.add_existing(["[1]", "[2]"])
     with state_of(tmp_path, ANNA, now, MOVED) as state:
-        plain = DeletionLister(state, keys, compares_keys=True)
-        assert list(plain.lines(LAX)) == [gone(MOVED.key, TAKEN.url)]
-        rewritten = DeletionLister(state, keys, compares_keys=True, rewrite=str.lower)
-        assert list(rewritten.lines(LAX)) == [gone(MOVED.key)]
+        assert lines_of(state, keys, LAX) == [gone(MOVED.key, TAKEN.url)]
+        assert lines_of(state, keys, LAX, rewrite=str.lower) == [gone(MOVED.key)]
 
 
 UNKNOWN = ListingEntry(
@@ -126,21 +138,20 @@ def test_keys_of_the_query_for_deletes_are_deleted(
 ) -> None:
     keys.add_deleted(deleted)
     with state_of(tmp_path, *entries) as state:
-        assert list(DeletionLister(state, keys, compares_keys=False).lines(LAX)) == lines
+        assert lines_of(state, keys) == lines
 
 
 def test_a_refresh_sends_a_deletion_again(tmp_path: Path, keys: KeySets) -> None:
     keys.add_deleted([DeletedKey("[1]")])
     with state_of(tmp_path, DELETED_ANNA) as state:
-        deletions = DeletionLister(state, keys, compares_keys=False, is_refresh=True)
-        assert list(deletions.lines(LAX)) == [gone("[1]", ANNA.url)]
+        assert lines_of(state, keys, is_refresh=True) == [gone("[1]", ANNA.url)]
 
 
 def test_a_deleted_key_that_a_row_has_is_rejected(tmp_path: Path, keys: KeySets) -> None:
     keys.add_deleted([DeletedKey("[1]")])
     keys.add_existing(["[1]"])
     with state_of(tmp_path, ANNA) as state:
-        (line,) = DeletionLister(state, keys, compares_keys=False).lines(LAX)
+        (line,) = lines_of(state, keys)
     assert (line.kind, line.code, line.reason) == (
         EntryKind.REJECTED,
         "key-in-both",
@@ -151,18 +162,16 @@ def test_a_deleted_key_that_a_row_has_is_rejected(tmp_path: Path, keys: KeySets)
 def test_too_many_keys_without_a_row_stop_the_run(tmp_path: Path, keys: KeySets) -> None:
     keys.add_existing(["[1]"])
     with state_of(tmp_path, ANNA, BERT) as state:
-        deletions = DeletionLister(state, keys, compares_keys=True)
         message = "^1 of 2 documents in the state are gone; expected"
         with pytest.raises(StoppedError, match=message):
-            list(deletions.lines(SourceOptions(to_format="")))
+            lines_of(state, keys, SourceOptions(to_format=""))
 
 
 def test_keys_of_the_query_do_not_stop_the_run(tmp_path: Path, keys: KeySets) -> None:
     keys.add_deleted([DeletedKey("[2]")])
     keys.add_existing(["[1]"])
     with state_of(tmp_path, ANNA, BERT) as state:
-        deletions = DeletionLister(state, keys, compares_keys=True)
-        assert list(deletions.lines(SourceOptions(to_format=""))) == [gone("[2]", BERT.url)]
+        assert lines_of(state, keys, SourceOptions(to_format="")) == [gone("[2]", BERT.url)]
 
 
 @pytest.fixture

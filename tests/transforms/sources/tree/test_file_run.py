@@ -21,9 +21,11 @@ from feedferry.schemas.span import Span
 from feedferry.transforms.formats import ContentOptions, ReadOptions
 from feedferry.transforms.formats.gsa.gsa_formats import FeedOptions
 from feedferry.transforms.rules.adapt import Target
-from feedferry.transforms.sources.change_detection import check_changes, compare
-from feedferry.transforms.sources.listing import LISTING, EntryKind, write_listing
+from feedferry.transforms.sources.changes.detector import ChangeDetector
+from feedferry.transforms.sources.listing import LISTING, EntryKind, write_changes, write_listing
+from feedferry.transforms.sources.tree.documents.member_keys import MemberLister
 from feedferry.transforms.sources.tree.documents.read import read_tree
+from feedferry.transforms.sources.tree.file_changes import compare, merge_unchanged
 from feedferry.transforms.sources.tree.folders.walk import list_blocks, list_tree
 from feedferry.transforms.sources.tree.rules.tree import Tree
 from feedferry.transforms.storage.state import StateHead, open_state, update_state
@@ -163,9 +165,11 @@ class TreeHistory:
         """Convert what has changed, and update the state; times later than all files are sure."""
         with open_state(self._state) as state:
             listed = list_blocks(tree) if size else list_tree(tree)
-            lines = compare(listed, state, rules="r", is_refresh=is_refresh)
-            counted = check_changes(lines, known=state.head.documents, options=ALL)
-            write_listing(counted if is_counted else lines, self._listing)
+            detector = ChangeDetector(state)
+            members = MemberLister(tree)
+            lines = compare(listed, detector, rules="r", is_refresh=is_refresh, member_keys=members)
+            merged = merge_unchanged(lines, detector) if is_counted else lines
+            write_changes(merged, detector.deletions(ALL if is_counted else None), self._listing)
             before = state.head.generation
         span = Span(source="docs", path=str(self._listing), format=LISTING)
         stated: dict[str, Any] = {"sources": {"docs": tree}, "state": str(self._state)}

@@ -652,15 +652,15 @@ WITHOUT_OLD, TOO_LARGE = zipped(("old.txt", b"")), zipped(("old.txt", bytes(501)
         # An archive that is not opened any more, and a document that became an archive.
         (("a.zip", ZIPPED), (OLD,), TREE, ["archive", "-a.zip/old.txt"]),
         (("doc", ZIPPED), (DOC,), TREE, ["archive", "-doc"]),
-        (("doc", ZIPPED), (DOC,), OPENING, ["doc/a.txt", "doc/b/c%20d.txt", "-doc"]),
+        (("doc", ZIPPED), (DOC,), OPENING, ["-doc", "doc/a.txt", "doc/b/c%20d.txt"]),
         (
             ("doc.tar", TAR),
             (sent("doc.tar"),),
             OPENING,
-            ["doc.tar/a.txt", "bad-archive", "-doc.tar"],
+            ["-doc.tar", "doc.tar/a.txt", "bad-archive"],
         ),
         # An archive that became a document, and a document that has changed.
-        (("doc", b"plan"), (sent("doc/a.txt"),), OPENING, ["doc", "-doc/a.txt"]),
+        (("doc", b"plan"), (sent("doc/a.txt"),), OPENING, ["-doc/a.txt", "doc"]),
         (("doc", b"plan"), (DOC,), TREE, ["doc"]),
         # Members that are unchanged, gone, or left out now.
         (

@@ -9,7 +9,6 @@ import os
 import shutil
 import zipfile
 from collections.abc import Iterator
-from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -21,13 +20,14 @@ from msgspec.structs import replace
 
 from feedferry.schemas.record import Action, Provenance, Record
 from feedferry.schemas.sent_document import StateChange
-from feedferry.schemas.source_options import SourceOptions
 from feedferry.schemas.span import Span
 from feedferry.transforms.formats import ReadOptions
 from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
-from feedferry.transforms.sources.change_detection import check_changes, compare
-from feedferry.transforms.sources.listing import write_listing
+from feedferry.transforms.sources.changes.detector import ChangeDetector
+from feedferry.transforms.sources.listing import write_changes
+from feedferry.transforms.sources.tree.documents.member_keys import MemberLister
 from feedferry.transforms.sources.tree.documents.read import read_tree
+from feedferry.transforms.sources.tree.file_changes import compare, merge_unchanged
 from feedferry.transforms.sources.tree.folders.walk import list_blocks, list_tree
 from feedferry.transforms.sources.tree.rules.tree import Tree, TreeAcl
 from feedferry.transforms.sources.tree.tree_source import TREE
@@ -35,7 +35,6 @@ from feedferry.transforms.storage.state import StateHead, open_state, update_sta
 
 BASE = "https://docs.example.com/"
 FUTURE_NS = 4_102_444_800 * 10**9
-NO_LIMITS = SourceOptions(to_format="", min_records=0, max_delete_percent=Decimal(100))
 CONTENTS = (b"red", b"tan", b"green", b"")
 NAMES = (
     *("a", "a.b", "a-", "a/b", "a/c", "a0", "b.txt", "b/c", "b/d/e", "c d.txt", "50%.txt"),
@@ -96,8 +95,11 @@ class History:
             before = state.head.generation
             texts = []
             for items in (list_tree(tree), list_blocks(tree)):
-                lines = compare(items, state, rules=rules, is_refresh=False)
-                write_listing(check_changes(lines, known=1000, options=NO_LIMITS), self._listing)
+                detector = ChangeDetector(state)
+                members = MemberLister(tree)
+                lines = compare(items, detector, rules=rules, is_refresh=False, member_keys=members)
+                merged = merge_unchanged(lines, detector)
+                write_changes(merged, detector.deletions(), self._listing)
                 texts.append(self._listing.read_bytes())
         assert texts[1] == texts[0]
         changes: list[StateChange] = []

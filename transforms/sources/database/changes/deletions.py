@@ -1,9 +1,7 @@
 """Deletions besides rows that are marked as deleted, and the changes of a state after a run.
 
 Keys without a row are those that the query for deletes returns, and, if keys are compared, the keys
-of the state that no row has. Each is a line of a listing that is sent before all rows: a URL that
-another row took over is deleted first, and then sent. `row_entries` describes the entries of a
-state.
+of the state that no row has. `row_entries` describes the entries of a state.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -17,13 +15,11 @@ from msgspec.structs import replace
 
 from feedferry.schemas.errors import ConfigError, RecordError
 from feedferry.schemas.sent_document import NO_DIGEST, SentDocument, StateChange
-from feedferry.schemas.source_options import SourceOptions
 from feedferry.schemas.span import Watermark
-from feedferry.transforms.sources.change_detection import check_safety
+from feedferry.transforms.sources.changes.detector import ChangeDetector
 from feedferry.transforms.sources.database.changes.row_entries import (
     FormerUrl,
     SentDeletion,
-    SentRow,
     entries_without_rows,
     is_row,
     kind_of,
@@ -98,9 +94,11 @@ class KeySets:
     def add_deleted(self, deleted: Iterable[DeletedKey]) -> None:
         self._database.executemany("INSERT OR REPLACE INTO deleted VALUES (?, ?)", deleted)
 
-    def count_existing(self) -> int:
-        ((count,),) = self._database.execute("SELECT count(*) FROM existing")
-        return int(count)
+    def existing(self) -> Iterator[list[str]]:
+        """Yield the existing keys in pages, in the order of their UTF-8 bytes."""
+        rows = self._database.execute("SELECT key FROM existing ORDER BY key")
+        while page := rows.fetchmany(BATCH_LENGTH):
+            yield [key for (key,) in page]
 
     def exists(self, key: str) -> bool:
         return self._has("SELECT 1 FROM existing WHERE key = ?", key)
@@ -120,78 +118,71 @@ class KeySets:
         return self._database.execute(query, (value,)).fetchone() is not None
 
 
-class DeletionLister:
-    """Lists a line for each deletion, and for each deleted key without one.
+class RowDeletions:
+    """Passes the keys without a row to a detector.
 
-    A GONE line without a URL deletes nothing: its key is removed from the state. A URL that a
-    remaining row has is not deleted. `keys` needs all existing keys if keys are compared, else
-    those of the deleted keys that exist.
+    `keys` needs all existing keys if keys are compared, else those of the deleted keys that exist.
     """
 
     def __init__(
-        self,
-        state: SourceState,
-        keys: KeySets,
-        *,
-        compares_keys: bool,
-        is_refresh: bool = False,
-        rewrite: Callable[[str], str] | None = None,
+        self, detector: ChangeDetector, keys: KeySets, *, is_refresh: bool = False
     ) -> None:
-        self._state = state
-        self._rewrite = rewrite
+        self._detector = detector
+        self._state = detector.state
         self._keys = keys
-        self._compares_keys = compares_keys
         self._is_refresh = is_refresh
 
-    def lines(self, options: SourceOptions) -> Iterator[ListingEntry]:
-        """Yield the keys of the query for deletes first, each part in the order of keys.
-
-        Then raise StoppedError if comparing keys found too many deletions.
-        """
-        gone = 0
+    def of_query(self) -> Iterator[ListingEntry]:
+        """Add the keys of the query for deletes; yield those that are not deleted."""
         for deleted in self._keys.deleted():
-            yield self._line(deleted)
-        compares_keys, state = self._compares_keys, self._state
-        for entry in state.documents() if compares_keys else entries_without_rows(state):
-            if self._is_gone(entry) and not self._keys.is_deleted(entry.key):
-                kind = kind_of(entry)
-                url = "" if isinstance(kind, SentDeletion) else kind.url
-                line = self._deletion(entry.key, url)
-                gone += bool(line.url) and isinstance(kind, SentRow)
-                yield line
+            yield from self._of_key(deleted)
+
+    def of_state(self, *, compares_keys: bool) -> None:
+        """Add the keys that the query does not return: former URLs, deletions that were sent.
+
+        If keys are compared, rows are added, too.
+        """
+        for entry in entries_without_rows(self._state):
+            kind = kind_of(entry)
+            self._add(entry.key, kind.url if isinstance(kind, FormerUrl) else "", is_expected=True)
         if compares_keys:
-            listed = self._keys.count_existing()
-            check_safety(listed, gone, known=self._state.head.documents, options=options)
+            for key, url in self._missing():
+                self._add(key, url)
 
-    def _is_gone(self, entry: SentDocument) -> bool:
-        """Return whether a key that the query does not return is to be deleted or forgotten."""
-        return not is_row(entry) or (self._compares_keys and not self._keys.exists(entry.key))
+    def _missing(self) -> Iterator[tuple[str, str]]:
+        """Yield the rows of the state without a row of the table, each with its URL."""
+        pages = self._keys.existing()
+        for keys, known in self._detector.joined((page, page) for page in pages):
+            present = {*keys} if keys else ()
+            self._detector.listed += len(present)
+            for key, url, *_ in known:
+                if key not in present and (url or self._is_row(key)):
+                    yield key, url
 
-    def _line(self, deleted: DeletedKey) -> ListingEntry:
+    def _is_row(self, key: str) -> bool:
+        entry = self._state.find(key)
+        return entry is not None and is_row(entry)
+
+    def _add(self, key: str, url: str, *, is_expected: bool = False) -> None:
+        if not self._keys.is_deleted(key):
+            self._detector.add_gone(key, url, is_expected=is_expected)
+
+    def _of_key(self, deleted: DeletedKey) -> Iterator[ListingEntry]:
         key, before = deleted.key, self._state.find(deleted.key)
+        kind = None if before is None else kind_of(before)
+        url = deleted.url if before is None else before.url or deleted.url
         if self._keys.exists(key):
             reason = f"{key} is in the query for deletes, and a row has it; expected one of both"
-            return ListingEntry(key=key, kind=EntryKind.REJECTED, code="key-in-both", reason=reason)
-        kind = None if before is None else kind_of(before)
-        if isinstance(kind, SentDeletion):
-            if self._is_refresh:
-                return self._deletion(key, kind.url)
-            return ListingEntry(key=key, kind=EntryKind.FILTERED, url=kind.url, code="gone-before")
-        url = deleted.url if before is None else before.url or deleted.url
-        if not url:
+            yield ListingEntry(key=key, kind=EntryKind.REJECTED, code="key-in-both", reason=reason)
+        elif isinstance(kind, SentDeletion) and not self._is_refresh:
+            yield ListingEntry(key=key, kind=EntryKind.FILTERED, url=kind.url, code="gone-before")
+        elif isinstance(kind, SentDeletion):
+            self._detector.add_gone(key, kind.url, is_expected=True)
+        elif url:
+            self._detector.add_gone(key, url, is_expected=True)
+        else:
             reason = f"{key} is deleted, and its URL is not known; expected columns of the URL"
-            return ListingEntry(key=key, kind=EntryKind.REJECTED, code="unknown-key", reason=reason)
-        return self._deletion(key, url)
-
-    def _deletion(self, key: str, url: str) -> ListingEntry:
-        if url and any(map(self._remains, self._state.with_url(url, self._rewrite))):
-            url = ""
-        return ListingEntry(key=key, kind=EntryKind.GONE, url=url)
-
-    def _remains(self, entry: SentDocument) -> bool:
-        if self._keys.is_deleted(entry.key):
-            return self._keys.exists(entry.key)
-        return not self._is_gone(entry)
+            yield ListingEntry(key=key, kind=EntryKind.REJECTED, code="unknown-key", reason=reason)
 
 
 def advance_state(

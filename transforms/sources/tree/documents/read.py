@@ -8,13 +8,11 @@ state.
 import errno
 import os
 import stat
-from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from io import BytesIO
 from itertools import chain
 from typing import IO, NamedTuple
-from urllib.parse import quote
 
 from msgspec.structs import replace
 
@@ -32,10 +30,7 @@ from feedferry.transforms.sources.files import open_file as open_path
 from feedferry.transforms.sources.listing import (
     EntryKind,
     ListingEntry,
-    file_entry,
-    left_out,
     read_listing,
-    rejected,
 )
 from feedferry.transforms.sources.tree.acl.posix_acl import LeadingFolders
 from feedferry.transforms.sources.tree.documents.archives import (
@@ -47,6 +42,7 @@ from feedferry.transforms.sources.tree.documents.archives import (
     unreadable,
 )
 from feedferry.transforms.sources.tree.documents.file_run import FileRun
+from feedferry.transforms.sources.tree.documents.member_keys import member_entry
 from feedferry.transforms.sources.tree.documents.records import ARCHIVE, TreeRecords
 from feedferry.transforms.sources.tree.documents.sidecars import OpenFile
 from feedferry.transforms.sources.tree.folders.folders import NOT_PUBLIC
@@ -81,7 +77,7 @@ class TooLargeError(RecordError):
         self.listed = listed
 
 
-def read_tree(  # noqa: PLR0913 # the parameters of all readers, and three collaborators
+def read_tree(  # noqa: PLR0913 # the parameters of all readers, and two collaborators
     stream: IO[bytes],
     *,
     span: Span,
@@ -89,7 +85,6 @@ def read_tree(  # noqa: PLR0913 # the parameters of all readers, and three colla
     options: ReadOptions = ReadOptions(),
     see: OnChange | None = None,
     open_file: OpenFile | None = None,
-    rewrite: Callable[[str], str] = str,
 ) -> Generator[ReadResult, None, None]:
     """Yield the results of each line of a part of a listing, in its order.
 
@@ -97,17 +92,16 @@ def read_tree(  # noqa: PLR0913 # the parameters of all readers, and three colla
     before the records of earlier lines.
 
     A line has one Record, Filtered or Reject, with notices before it; an opened archive has one for
-    each member; a deletion without a URL has none. After a file that became an archive, or the
-    other way round, come deletions of its former records. A member of an archive whose URL, after
-    `rewrite`, becomes that of another member is deleted before that is sent. `see` is called for
-    each document before its record.
+    each member; a deletion without a URL has none. Before a file that became an archive, or the
+    other way round, come deletions of its former records. `see` is called for each document before
+    its record.
     """
     open_raw = None if open_file else partial(os.open, flags=local_flags(tree.follow_links))
     open_file = open_file or partial(open_path, follows_links=tree.follow_links, buffering=0)
     records = TreeRecords(span, tree, see, open_file)
     run = FileRun(records.plain, max_records=options.batch_records if records.are_plain else 0)
     leading = LeadingFolders(tree) if tree.has_secure_files else None
-    opener = _Opener(open_file, open_raw, leading, rewrite)
+    opener = _Opener(open_file, open_raw, leading)
     reader = _TreeReader(records, tree, opener, options.max_content_bytes, run)
     for offset, listed in read_listing(stream):
         records.offset = span.offset + offset
@@ -130,13 +124,11 @@ class _Opener(NamedTuple):
     """Opens files as streams, and local ones also by number, which takes half the time.
 
     `leading` are the folders that may close a file, in a tree whose closed files are secure.
-    `rewrite` makes the URLs that are sent of those of members.
     """
 
     stream: OpenFile
     number: Callable[[str], int] | None
     leading: LeadingFolders | None
-    rewrite: Callable[[str], str]
 
     def present(self, listed: ListingEntry, status: os.stat_result) -> ListingEntry:
         """Return a line as its local file is now; it is secure if others may not read it."""
@@ -204,12 +196,12 @@ class _TreeReader:
     def _instead_of_members(
         self, listed: ListingEntry, results: list[ReadResult]
     ) -> Iterable[ReadResult]:
-        """Return a document, and deletions of the members of the archive that it was before."""
+        """Return deletions of the members of the archive that a document was, and the document."""
         former = [member for member in listed.members if member.key != listed.key]
         if not former or any(isinstance(result, Reject) for result in results):
             return results
         deletions = (deletion for member in former for deletion in self._records.deleted(member))
-        return chain(results, deletions)
+        return chain(deletions, results)
 
     def _archive(
         self, listed: ListingEntry, mimetype: str | None = None, content: bytes | None = None
@@ -217,7 +209,7 @@ class _TreeReader:
         can_be_opened = not self._tree.is_crawled and is_openable(listed.key, mimetype)
         if can_be_opened and self._tree.open_archives:
             stream = None if content is None else BytesIO(content)
-            opened = _OpenedArchive(listed, self._opener.rewrite)
+            opened = _OpenedArchive(listed)
             yield from self._open_archive(opened, mimetype, stream)
             return
         if can_be_opened:
@@ -294,7 +286,8 @@ class _TreeReader:
             raise _changed_error(key)
 
     def _member(self, opened: "_OpenedArchive", member: ArchiveMember) -> list[ReadResult]:
-        listed = self._member_line(opened, member)
+        listed = member_entry(opened.listed, member, self._line_of)
+        listed = replace(listed, sent_document=opened.former.get(listed.key))
         if listed.kind is EntryKind.FILTERED:
             return [self._records.filtered(listed, listed.code)]
         opened.present.add(listed.key)
@@ -307,8 +300,8 @@ class _TreeReader:
             return [self._records.rejected(listed, record_error(exc))]
         if not any(isinstance(result, Record) for result in results):
             return results
-        replaced = opened.take_replaced(listed.url)
-        return [*chain(*map(self._records.deleted, replaced)), *results]
+        document = opened.former.pop(opened.listed.key, None)
+        return results if document is None else [*self._records.deleted(document), *results]
 
     def _member_document(
         self, opened: "_OpenedArchive", listed: ListingEntry, member: ArchiveMember
@@ -323,53 +316,16 @@ class _TreeReader:
             return [self._records.filtered(listed, ARCHIVE)]
         return self._records.of_content(listed, content, file_type, parent)
 
-    def _member_line(self, opened: "_OpenedArchive", member: ArchiveMember) -> ListingEntry:
-        """Return a member as a file of the tree, in a folder with the name of the archive.
-
-        It has the fingerprint, the sidecars and so the ACL of the archive.
-        """
-        archive = opened.listed
-        key = f"{archive.key}/{member.path}"
-        modified_ns = archive.modified_ns if member.modified_ns is None else member.modified_ns
-        if member.reason:
-            listed = rejected(key, archive.path, member.code, member.reason)
-        elif member.code:
-            listed = left_out(key, archive.path, member.code)
-        else:
-            listed = self._line_of(file_entry(key, archive.path, member.size, modified_ns))
-        if listed.kind is EntryKind.FILE and is_archive(member.path):
-            listed = left_out(key, archive.path, ARCHIVE)
-        return replace(
-            listed,
-            url=f"{archive.url}/{quote(member.path, safe='/', errors='surrogateescape')}",
-            fingerprint=archive.fingerprint,
-            sidecars=archive.sidecars,
-            sent_document=opened.former.get(key),
-        )
-
 
 class _OpenedArchive:
     """An archive while it is read: which members it has, and whether all of them were read."""
 
-    def __init__(self, listed: ListingEntry, rewrite: Callable[[str], str]) -> None:
+    def __init__(self, listed: ListingEntry) -> None:
         self.listed = listed
         self.former = {member.key: member for member in listed.members}
         self.present: set[str] = set()
         self.has_rejects = False
         self.is_empty = True
-        self._rewrite = rewrite
-        self._former_keys = defaultdict[str, list[str]](list)
-        for member in listed.members:
-            self._former_keys[rewrite(member.url)].append(member.key)
-
-    def take_replaced(self, url: str) -> list[SentDocument]:
-        """Remove and return the former members with a URL that are not read yet.
-
-        The deletion of such a member must not follow the record that is sent with its URL. If the
-        archive still has the member, it is sent again.
-        """
-        keys = self._former_keys.pop(self._rewrite(url), ())
-        return [self.former.pop(key) for key in keys if key not in self.present]
 
 
 def _read_content(

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.patterns import EXPRESSION, compile_expression, compile_path
 from feedferry.transforms.content_types.mimetype_table import is_archive_type, type_of_name
 from feedferry.transforms.sources.tree.rules.tree import Tree
 
@@ -24,7 +25,6 @@ Judge = Callable[[str], str | None]
 
 Match = Callable[[str], bool]
 
-_REGEX = "re:"
 _TEMPORARY_NAMES = (
     r"~\$[^\0]*|\.~lock\.[^\0]*#|\.#[^\0]*|[^\0]*~|[^\0]*\.(?:swp|swo|tmp|crdownload|part)"
     r"|thumbs\.db|desktop\.ini|\.ds_store"
@@ -32,12 +32,6 @@ _TEMPORARY_NAMES = (
 _TEMPORARY = re.compile(_TEMPORARY_NAMES, re.IGNORECASE | re.ASCII)
 _ANY_TEMPORARY = re.compile(rf"\0(?:{_TEMPORARY_NAMES})(?=\0)", re.IGNORECASE | re.ASCII)
 _MAY_BE_TEMPORARY = re.compile(r"\.(?:#|(?:swp|swo|tmp|crdownload|part|db|ini|ds_store)\0)")
-_TOKEN = re.compile(
-    r"(?P<folders>(?:^|(?<=/))\*\*/)|(?P<all>\*\*+)|(?P<some>\*)|(?P<one>\?)"
-    r"|\[(?P<negated>[!^]?)(?P<chars>\]?[^\]]+|\])\]|\\(?P<escaped>.)|(?P<char>.)",
-    re.DOTALL,
-)
-_RANGE = re.compile(r"(.)-(.)|(.)", re.DOTALL)
 
 
 def judge(tree: Tree) -> Judge:
@@ -48,7 +42,7 @@ def judge(tree: Tree) -> Judge:
     """
     is_included = _any_of("include", tree.include) if tree.include else None
     is_excluded = _any_of("exclude", tree.exclude)
-    below = [f"{glob.rstrip('/')}/" for glob in tree.exclude if not glob.startswith(_REGEX)]
+    below = [f"{glob.rstrip('/')}/" for glob in tree.exclude if not glob.startswith(EXPRESSION)]
     is_in_excluded_folder = _any_of("exclude", below)
 
     def code_of(key: str) -> str | None:
@@ -87,12 +81,14 @@ def glob(pattern: str) -> Match:
     pattern.
     """
     try:
-        if pattern.startswith(_REGEX):
+        if pattern.startswith(EXPRESSION):
             expected = "a regular expression after re:"
-            search = re.compile(_not_empty(pattern.removeprefix(_REGEX)), re.DOTALL).search
+            if pattern == EXPRESSION:
+                raise ValueError
+            search = compile_expression(pattern).search
             return lambda key: search(key) is not None
         expected = "a glob such as '*.pdf' or 'archive/'"
-        match = re.compile(_regex_of(pattern), re.DOTALL).fullmatch
+        match = compile_path(pattern).fullmatch
         return lambda key: match(key) is not None
     except (ValueError, re.error, OverflowError, RecursionError) as exc:
         cause = exc.msg if isinstance(exc, re.error) else str(exc)  # without a position
@@ -119,37 +115,3 @@ def _any_of(name: str, patterns: Sequence[str]) -> Match:
     except ConfigError as exc:
         raise ConfigError(f"⟦{name}⟧: {exc.text}") from exc
     return lambda key: bool(matches) and any(match(key) for match in matches)
-
-
-def _regex_of(pattern: str) -> str:
-    """Return the regular expression of a glob, for whole keys."""
-    path = _not_empty(pattern.strip("/"))
-    anywhere = "" if "/" in pattern.rstrip("/") else "(?:.*/)?"
-    below = "/.*" if pattern.endswith("/") else ""
-    return anywhere + _TOKEN.sub(_translate, path) + below
-
-
-def _translate(token: re.Match[str]) -> str:
-    match token.lastgroup:
-        case "folders":
-            return "(?:.*/)?"
-        case "all":
-            return ".*"
-        case "some":
-            return "[^/]*"
-        case "one":
-            return "[^/]"
-        case "chars":
-            negation = "^" if token["negated"] else ""
-            return f"(?!/)[{negation}{_RANGE.sub(_translate_range, token['chars'])}]"
-    return re.escape(token["escaped"] or token["char"])
-
-
-def _translate_range(part: re.Match[str]) -> str:
-    return "-".join(map(re.escape, part.group(1, 2))) if part[1] else re.escape(part[3])
-
-
-def _not_empty(text: str) -> str:
-    if not text:
-        raise ValueError
-    return text

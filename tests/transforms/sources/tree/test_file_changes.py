@@ -1,7 +1,8 @@
-"""Changes of a source: documents to send, to delete and to leave alone, and limits of deletions."""
+"""Changes of the files of a tree: documents to send, to delete and to leave alone."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,12 +17,9 @@ from msgspec.structs import replace
 from feedferry.schemas.errors import FeedferryError, StoppedError
 from feedferry.schemas.sent_document import SentDocument, StateChange
 from feedferry.schemas.source_options import SourceOptions
-from feedferry.transforms.sources.change_detection import (
-    check_changes,
-    check_safety,
-    compare,
-)
+from feedferry.transforms.sources.changes.detector import ChangeDetector
 from feedferry.transforms.sources.listing import EntryKind, FileBlock, ListingEntry
+from feedferry.transforms.sources.tree.file_changes import MemberKeys, compare, merge_unchanged
 from feedferry.transforms.storage.state import StateHead, open_state, update_state
 from support.file_blocks import SIZES, in_blocks
 
@@ -43,17 +41,17 @@ def known(
     return SentDocument(key=key, url=url, size=size, modified_ns=modified_ns, digest="d1")
 
 
-def former(key: str, *, modified_ns: int | None = OLD_NS) -> SentDocument:
+def former(key: str, *, url: str | None = None, modified_ns: int | None = OLD_NS) -> SentDocument:
     """Return a document as the line of its file has it: the digest is read where it is needed."""
-    return replace(known(key, modified_ns=modified_ns), digest="")
+    return replace(known(key, url=url, modified_ns=modified_ns), digest="")
 
 
 def known_folder(key: str, fingerprint: str = "") -> SentDocument:
     return SentDocument(key=key, url=url_of(key), modified_ns=8, fingerprint=fingerprint)
 
 
-def member(key: str, *, url: str | None = None) -> SentDocument:
-    return SentDocument(key=f"a.zip/{key}", url=url or url_of(f"a.zip/{key}"), parent="a.zip")
+def member(key: str) -> SentDocument:
+    return SentDocument(key=f"a.zip/{key}", url=url_of(f"a.zip/{key}"), parent="a.zip")
 
 
 def file(
@@ -90,18 +88,26 @@ def rejected(key: str, code: str = "unreadable") -> ListingEntry:
     return ListingEntry(key=key, kind=EntryKind.REJECTED, code=code, reason="no permission")
 
 
-def changes(
+def unknown(archive: ListingEntry) -> None:
+    """The members of an archive that is not read before its line."""
+
+
+def changes(  # noqa: PLR0913 # what a comparison depends on
     path: Path,
     state: Iterable[SentDocument],
     listed: Iterable[ListingEntry | FileBlock],
     *,
     rules: str = "r1",
     is_refresh: bool = False,
+    rewrite: Callable[[str], str] | None = None,
+    member_keys: MemberKeys = unknown,
 ) -> list[ListingEntry]:
-    """Compare a listing with a state of these documents."""
+    """Compare a listing with a state of these documents; return deletions, and then documents."""
     update_state(path / "s", map(_present, state), before=0, stamp=STAMP)
-    with open_state(path / "s") as opened:
-        return list(compare(listed, opened, rules=rules, is_refresh=is_refresh))
+    with open_state(path / "s") as opened, closing(ChangeDetector(opened, rewrite)) as detector:
+        options: dict[str, Any] = {"is_refresh": is_refresh, "member_keys": member_keys}
+        sent = [*compare(listed, detector, rules=rules, **options)]
+        return [*detector.deletions(), *sent]
 
 
 def _present(document: SentDocument) -> StateChange:
@@ -179,7 +185,7 @@ YOUNG_NS = (LISTED_AT_NS - 2 * SECOND_NS, LISTED_AT_NS, LISTED_AT_NS + SECOND_NS
         (
             [known("a"), known("b"), known("c")],
             [file("b")],
-            [gone("a"), unchanged("b"), gone("c")],
+            [gone("a"), gone("c"), unchanged("b")],
         ),
         *(
             ([known("a")], [filtered("a", code)], [gone("a"), filtered("a", code)])
@@ -193,19 +199,19 @@ YOUNG_NS = (LISTED_AT_NS - 2 * SECOND_NS, LISTED_AT_NS, LISTED_AT_NS + SECOND_NS
             (
                 [known("a"), known("b-1"), known("b/c"), known("b/d/e"), known("c")],
                 [line],
-                [gone("a"), gone("b-1"), line, gone("c")],
+                [gone("a"), gone("b-1"), gone("c"), line],
             )
             for line in (rejected("b/", "unlistable-folder"), filtered("b/", "vanished"))
         ),
         (
             [known("b-1"), known("b.txt"), known("b/c"), known("b0")],
             [rejected("b", "broken-link"), file("b.txt")],
-            [rejected("b", "broken-link"), gone("b-1"), unchanged("b.txt"), gone("b0")],
+            [gone("b-1"), gone("b0"), rejected("b", "broken-link"), unchanged("b.txt")],
         ),
         (
             [known("b-1/c"), known("b/c"), known("b0")],
             [rejected("b", "broken-link"), rejected("b-1", "broken-link")],
-            [rejected("b", "broken-link"), rejected("b-1", "broken-link"), gone("b0")],
+            [gone("b0"), rejected("b", "broken-link"), rejected("b-1", "broken-link")],
         ),
         ([known("a"), known("b/c")], [rejected("")], [rejected("")]),
         # Folders
@@ -238,9 +244,9 @@ YOUNG_NS = (LISTED_AT_NS - 2 * SECOND_NS, LISTED_AT_NS, LISTED_AT_NS + SECOND_NS
             [file("a.zip-d"), file("e")],
             [
                 forgotten("a.zip"),
-                unchanged("a.zip-d"),
                 gone("a.zip/b"),
                 gone("a.zip/c"),
+                unchanged("a.zip-d"),
                 unchanged("e"),
             ],
         ),
@@ -248,29 +254,29 @@ YOUNG_NS = (LISTED_AT_NS - 2 * SECOND_NS, LISTED_AT_NS, LISTED_AT_NS + SECOND_NS
         (
             [ARCHIVE, B],
             [filtered("a.zip", "archive")],
-            [forgotten("a.zip"), filtered("a.zip", "archive"), gone("a.zip/b")],
+            [forgotten("a.zip"), gone("a.zip/b"), filtered("a.zip", "archive")],
         ),
         ([ARCHIVE, B], [rejected("a.zip")], [rejected("a.zip")]),
         (
             [ARCHIVE, B],
             [folder("a.zip/"), file("a.zip/b")],
-            [forgotten("a.zip"), folder("a.zip/"), gone("a.zip/b"), file("a.zip/b")],
+            [forgotten("a.zip"), gone("a.zip/b"), folder("a.zip/"), file("a.zip/b")],
         ),
         (  # a folder with the name of an archive, and then an archive
             [known("a.zip/b")],
             [file("a.zip"), file("a.zip!")],
-            [file("a.zip!"), gone("a.zip/b"), file("a.zip")],
+            [gone("a.zip/b"), file("a.zip"), file("a.zip!")],
         ),
         # URLs of several documents, and documents that move
         (
             [known("a")],
             [file("0", url=url_of("a")), file("a", size=6)],
-            [file("0", url=url_of("a")), file("a", size=6)],
+            [file("0", url=url_of("a")), replace(file("a", size=6), members=(former("a"),))],
         ),
         (
             [known("b/1", url=SHARED)],
             [file("a/1", url=SHARED)],
-            [file("a/1", url=SHARED), forgotten("b/1")],
+            [gone("b/1", url=SHARED), file("a/1", url=SHARED)],
         ),
         (
             [known("a/1", url=SHARED)],
@@ -282,6 +288,7 @@ YOUNG_NS = (LISTED_AT_NS - 2 * SECOND_NS, LISTED_AT_NS, LISTED_AT_NS + SECOND_NS
             [file("a", url="http://x/2"), file("b", url="http://x/1")],
             [
                 gone("a", url="http://x/1"),
+                gone("b", url="http://x/2"),
                 file("a", url="http://x/2"),
                 file("b", url="http://x/1"),
             ],
@@ -296,7 +303,7 @@ YOUNG_NS = (LISTED_AT_NS - 2 * SECOND_NS, LISTED_AT_NS, LISTED_AT_NS + SECOND_NS
             [file("a", url=SHARED)],
             [
                 forgotten("b"),
-                file("a", url=SHARED),
+                replace(file("a", url=SHARED), members=(former("a", url=SHARED),)),
             ],
         ),
         (
@@ -304,7 +311,7 @@ YOUNG_NS = (LISTED_AT_NS - 2 * SECOND_NS, LISTED_AT_NS, LISTED_AT_NS + SECOND_NS
             [file("b", url=SHARED)],
             [
                 forgotten("a"),
-                file("b", url=SHARED),
+                replace(file("b", url=SHARED), members=(former("b", url=SHARED),)),
             ],
         ),
         (
@@ -315,17 +322,12 @@ YOUNG_NS = (LISTED_AT_NS - 2 * SECOND_NS, LISTED_AT_NS, LISTED_AT_NS + SECOND_NS
         (
             [known("a/1", url=SHARED), known("b", url=SHARED)],
             [rejected("a/", "unlistable-folder")],
-            [rejected("a/", "unlistable-folder"), forgotten("b")],
+            [forgotten("b"), rejected("a/", "unlistable-folder")],
         ),
         (
-            [ARCHIVE, member("1", url=SHARED), known("b", url=SHARED)],
+            [ARCHIVE, B, known("b", url=B.url)],
             [file("a.zip")],
-            [
-                forgotten("b"),
-                replace(forgotten("a.zip"), count=0),
-                replace(gone("a.zip/1", url=SHARED), count=0),
-                file("a.zip"),
-            ],
+            [forgotten("b"), replace(file("a.zip"), members=(B,))],
         ),
     ],
 )
@@ -345,7 +347,8 @@ def test_a_listing_and_a_state_have_these_changes(
 
 def joined(lines: Iterable[ListingEntry]) -> list[ListingEntry]:
     """Return lines with one for unchanged documents that follow one another."""
-    return [*check_changes(lines, known=1000, options=NO_LIMITS)]
+    with open_state(Path("none.state")) as state:
+        return [*merge_unchanged(lines, ChangeDetector(state))]
 
 
 def test_an_unchanged_document_adds_nothing_to_the_size_of_a_span(tmp_path: Path) -> None:
@@ -359,10 +362,10 @@ def test_with_other_rules_or_a_refresh_all_documents_are_new(
 ) -> None:
     state = [known("a"), ARCHIVE, replace(B, digest="d1"), known_folder("b/"), known("c")]
     assert changes(tmp_path, state, [file("a"), file("a.zip"), folder("b/")], **stated) == [  # type: ignore[arg-type]  # one of two
+        gone("c"),
         replace(file("a"), members=(former("a"),)),
         replace(file("a.zip"), members=(B,)),
         folder("b/"),
-        gone("c"),
     ]
 
 
@@ -377,68 +380,34 @@ def test_a_listing_out_of_order_is_a_defect(tmp_path: Path) -> None:
 def test_a_listing_is_read_line_by_line(tmp_path: Path) -> None:
     lines = iter([file("a"), file("b")])
     with open_state(tmp_path / "none.state") as empty:
-        next(compare(lines, empty, rules="r1", is_refresh=False))
+        detector = ChangeDetector(empty)
+        next(compare(lines, detector, rules="r1", is_refresh=False, member_keys=unknown))
     assert list(lines) == [file("b")]
 
 
-# Limits of deletions
-
-
-def test_documents_are_counted_while_they_pass() -> None:
-    lines = [
-        *(file("a"), unchanged("b"), gone("c"), filtered("d"), rejected("e")),
-        *(folder("f/"), unchanged("g/"), gone("h/"), forgotten("i")),
-    ]
-    exact = SourceOptions(to_format="", min_records=2, max_delete_percent=Decimal(50))
-    assert list(check_changes(lines, known=2, options=exact)) == lines
-    with pytest.raises(StoppedError, match=r"^1 of 3 documents"):
-        list(check_changes(lines, known=3, options=SourceOptions(to_format="")))
-    with pytest.raises(StoppedError, match=r"^2 documents are"):
-        list(check_changes(lines, known=2, options=SourceOptions(to_format="", min_records=3)))
-
-
-CURE = "no document was read: check whether the source is complete; if it is,"
-
-
 @pytest.mark.parametrize(
-    ("listed", "deleted", "known_documents", "limits", "message"),
+    ("limits", "message"),
     [
-        (0, 0, 0, {}, None),
-        (1000, 0, 1000, {"min_records": 1000}, None),
-        (0, 40, 40, {"min_records": 0, "max_delete_percent": Decimal(100)}, None),
-        (32, 8, 40, {}, None),
-        (
-            *(0, 40, 40, {}),
-            "0 documents are in the source, and the state has 40; expected 1 or more;"
-            f" {CURE} --min-records allows fewer",
-        ),
-        (
-            *(999, 0, 1000, {"min_records": 1000}),
-            "999 documents are in the source, and the state has 1000; expected 1000 or more;"
-            f" {CURE} --min-records allows fewer",
-        ),
-        (
-            *(31, 9, 40, {}),
-            "9 of 40 documents in the state are gone; expected at most 20% of them;"
-            f" {CURE} --max-delete-percent allows more",
-        ),
-        (
-            *(994, 6, 1000, {"max_delete_percent": Decimal("0.5")}),
-            "6 of 1000 documents in the state are gone; expected at most 0.5% of them;"
-            f" {CURE} --max-delete-percent allows more",
-        ),
+        ({"max_delete_percent": Decimal(50), "min_records": 3}, None),
+        ({"max_delete_percent": Decimal(49)}, "^1 of 2 documents in the state are gone"),
+        ({"max_delete_percent": Decimal(50), "min_records": 4}, "^3 documents are in the source"),
     ],
 )
-def test_a_run_that_would_delete_too_much_is_stopped(
-    listed: int, deleted: int, known_documents: int, limits: dict[str, Any], message: str | None
+def test_documents_are_counted_without_folders(
+    tmp_path: Path, limits: dict[str, Any], message: str | None
 ) -> None:
-    options = SourceOptions(to_format="", **limits)
-    if message is None:
-        check_safety(listed, deleted, known=known_documents, options=options)
-        return
-    with pytest.raises(StoppedError) as caught:
-        check_safety(listed, deleted, known=known_documents, options=options)
-    assert str(caught.value) == message
+    state = [known("a"), known("b"), known_folder("c/"), known_folder("d/")]
+    listed = [file("a"), folder("c/"), file("e"), filtered("f"), rejected("g"), file("h")]
+    update_state(tmp_path / "s", map(_present, state), before=0, stamp=STAMP)
+    with open_state(tmp_path / "s") as opened, closing(ChangeDetector(opened)) as detector:
+        lines = compare(listed, detector, rules="r1", is_refresh=False, member_keys=unknown)
+        assert sum(1 for _ in merge_unchanged(lines, detector)) == 5
+        deletions = detector.deletions(SourceOptions(to_format="", **limits))
+        if message is None:
+            assert list(deletions) == [gone("b"), gone("d/")]
+        else:
+            with pytest.raises(StoppedError, match=message):
+                list(deletions)
 
 
 # Whole runs: a tree changes, and a target receives what a worker makes of the lines. An archive is
@@ -472,7 +441,10 @@ class Run:
         self.sent = []
         with open_state(self._path) as state:
             listed = in_blocks(self._walk(tree), self._block)
-            lines = list(compare(listed, state, rules="r1", is_refresh=False))
+            detector = ChangeDetector(state)
+            documents = compare(listed, detector, rules="r1", is_refresh=False, member_keys=unknown)
+            sent = [*documents]
+            lines = [*detector.deletions(), *sent]
         seen = [change for line in lines for change in self._read(line, tree)]
         update_state(self._path, seen, before=self._runs, stamp=STAMP)
         self._runs += 1
@@ -627,8 +599,8 @@ def test_a_url_of_several_documents_stays_as_long_as_one_has_it(
     ("listed", "expected"),
     [
         ([file("A"), file("a")], [unchanged("A"), unchanged("a")]),
-        ([file("a")], [gone("A"), replace(file("a"), members=(former("a"),))]),
-        ([file("A")], [gone("a"), replace(file("A"), members=(former("A"),))]),
+        ([file("a")], [forgotten("A"), replace(file("a"), members=(former("a"),))]),
+        ([file("A")], [forgotten("a"), replace(file("A"), members=(former("A"),))]),
         (
             [file("A", size=6), file("a")],
             [
@@ -642,22 +614,51 @@ def test_a_url_of_several_documents_stays_as_long_as_one_has_it(
 def test_documents_whose_urls_become_one_are_sent_after_what_became_of_the_others(
     tmp_path: Path, listed: list[ListingEntry], expected: list[ListingEntry]
 ) -> None:
-    state = map(_present, [known("A"), known("a"), known("b")])
-    update_state(tmp_path / "s", state, before=0, stamp=STAMP)
-    with open_state(tmp_path / "s") as opened:
-        for size in SIZES:
-            items = in_blocks([*listed, file("b")], size)
-            lines = compare(items, opened, rules="r1", is_refresh=False, rewrite=str.lower)
-            assert sorted(lines, key=lambda line: line.key == "b") == [*expected, unchanged("b")]
+    state = [known("A"), known("a"), known("b")]
+    for size in SIZES:
+        (tmp_path / str(size)).mkdir()
+        items = in_blocks([*listed, file("b")], size)
+        lines = changes(tmp_path / str(size), state, items, rewrite=str.lower)
+        assert sorted(lines, key=lambda line: line.key == "b") == [*expected, unchanged("b")]
 
 
-def test_a_new_document_keeps_the_url_that_a_missing_one_had_after_rewriting(
+def test_a_new_document_is_sent_after_the_deletion_of_one_with_its_url_after_rewriting(
     tmp_path: Path,
 ) -> None:
-    update_state(tmp_path / "s", [_present(known("a"))], before=0, stamp=STAMP)
-    with open_state(tmp_path / "s") as opened:
-        lines = compare([file("A")], opened, rules="r1", is_refresh=False, rewrite=str.lower)
-        assert [*lines] == [file("A"), forgotten("a")]
+    lines = changes(tmp_path, [known("a")], [file("A")], rewrite=str.lower)
+    assert lines == [gone("a"), file("A")]
+
+
+REWRITTEN_ARCHIVE = {
+    "missing": ({"a.zip/b"}, [gone("a.zip/c")], (B,)),
+    "all there": ({"a.zip/b", "a.zip/c", "a.zip/d"}, [], (B, C)),
+    "not readable": (None, [], (B, C)),
+}
+
+
+@pytest.mark.parametrize(
+    ("present", "deletions", "members"), REWRITTEN_ARCHIVE.values(), ids=REWRITTEN_ARCHIVE
+)
+def test_missing_members_are_deleted_before_all_documents_if_urls_are_rewritten(
+    tmp_path: Path,
+    present: set[str] | None,
+    deletions: list[ListingEntry],
+    members: tuple[SentDocument, ...],
+) -> None:
+    archive = file("a.zip", size=6)
+    lines = changes(
+        tmp_path, [ARCHIVE, B, C], [archive], rewrite=str, member_keys=lambda archive: present
+    )
+    assert lines == [*deletions, replace(archive, members=members)]
+
+
+def test_members_of_an_archive_with_another_url_are_deleted(tmp_path: Path) -> None:
+    moved = file("a.zip", url="http://new.example.com/a.zip")
+    assert changes(tmp_path, [ARCHIVE, B, C], [moved], rules="r2") == [
+        gone("a.zip/b"),
+        gone("a.zip/c"),
+        moved,
+    ]
 
 
 def left(key: str, *, count: int = 1, code: str = "unchanged") -> ListingEntry:
@@ -666,8 +667,7 @@ def left(key: str, *, count: int = 1, code: str = "unchanged") -> ListingEntry:
 
 def test_unchanged_documents_that_follow_one_another_are_one_line() -> None:
     lines = [left("a"), left("b"), file("c"), left("d"), left("e", code="hidden"), left("f")]
-    options = SourceOptions(to_format="", min_records=5)
-    assert [*check_changes(lines, known=5, options=options)] == [
+    assert joined(lines) == [
         left("a", count=2),
         file("c"),
         left("d"),

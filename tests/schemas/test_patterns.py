@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feedferry.schemas.url_pattern import compile_pattern, prefix_of, sqlite_glob
+from feedferry.schemas.patterns import compile_deletion, prefix_of, sqlite_glob
 
 TEXTS = st.text("ab*?[]^-.\\\n/é", max_size=8).map(str.strip)
 
 
 @given(TEXTS, TEXTS)
 def test_sqlite_and_the_expression_match_the_same_urls(pattern: str, url: str) -> None:
-    is_match = compile_pattern(pattern).fullmatch(url) is not None
+    is_match = compile_deletion(pattern).fullmatch(url) is not None
     with closing(sqlite3.connect(":memory:")) as database:
         row = database.execute("SELECT ? GLOB ?", (url, sqlite_glob(pattern))).fetchone()
     assert row == (is_match,)
@@ -36,9 +36,9 @@ def test_sqlite_and_the_expression_match_the_same_urls(pattern: str, url: str) -
 def test_the_wildcards_are_an_asterisk_and_a_question_mark(
     pattern: str, url: str, expected: bool
 ) -> None:
-    assert bool(compile_pattern(pattern).fullmatch(url)) is expected
+    assert bool(compile_deletion(pattern).fullmatch(url)) is expected
 
 
 def test_many_wildcards_are_not_slow() -> None:
     pattern = "a*" * 50 + "b"
-    assert compile_pattern(pattern).fullmatch("a" * 2_000) is None
+    assert compile_deletion(pattern).fullmatch("a" * 2_000) is None
