@@ -24,7 +24,7 @@ from feedferry.schemas.record import Record
 from feedferry.schemas.reject import Reject, record_error, reject_record
 from feedferry.schemas.span import Span
 from feedferry.transforms.compare.history import each
-from feedferry.transforms.conversion_settings import BATCH_RECORDS
+from feedferry.transforms.conversion.conversion_settings import BATCH_RECORDS
 from feedferry.transforms.formats import ReadResult
 from feedferry.transforms.rules.adapt import Adapter, Target, adapt_membership, adapter
 from feedferry.transforms.rules.normalize import normalize

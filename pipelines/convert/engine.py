@@ -62,7 +62,7 @@ from feedferry.schemas.account import Account
 from feedferry.schemas.errors import ConfigError, StoppedError
 from feedferry.schemas.run_record import Phase
 from feedferry.schemas.span import Span
-from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.rules.known_rejects import load_known_rejects
 from feedferry.transforms.rules.older_versions import find_older_versions, store_older_versions
 from feedferry.transforms.sources import SourceConfig, source_of

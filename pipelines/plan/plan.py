@@ -46,11 +46,11 @@ from feedferry.schemas.account import Account, Chunk, merge
 from feedferry.schemas.errors import StoppedError
 from feedferry.schemas.span import Span
 from feedferry.schemas.units import format_clock
-from feedferry.transforms.conversion_settings import Settings
-from feedferry.transforms.convert import convert
-from feedferry.transforms.file_spans import cut
+from feedferry.transforms.conversion.conversion_settings import Settings
+from feedferry.transforms.conversion.convert import convert
+from feedferry.transforms.conversion.file_spans import cut
+from feedferry.transforms.conversion.full_feed_checks import settle_full_feeds
 from feedferry.transforms.rules.adapt import check_loss
-from feedferry.transforms.rules.full_feeds import settle_full_feeds
 from feedferry.transforms.rules.known_rejects import load_known_rejects
 from feedferry.transforms.rules.older_versions import find_older_versions, store_older_versions
 from feedferry.transforms.storage.atomic import read_undamaged

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from feedferry.pipelines.options.value_parsers import SampleSize
 from feedferry.schemas.account import COUNTERS, Account, LossCount, NoticeCount, merge
 from feedferry.schemas.span import Span
-from feedferry.transforms.conversion_settings import Settings
-from feedferry.transforms.convert import convert
+from feedferry.transforms.conversion.conversion_settings import Settings
+from feedferry.transforms.conversion.convert import convert
 from feedferry.transforms.formats import by_name
 from feedferry.transforms.sources import source_of
 from feedferry.transforms.storage.run_folders.attempts import DryAttempt

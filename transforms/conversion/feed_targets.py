@@ -18,9 +18,9 @@ from feedferry.schemas.membership import Membership
 from feedferry.schemas.notice import Loss, Notice
 from feedferry.schemas.record import Provenance, Record
 from feedferry.schemas.span import Span
-from feedferry.transforms.batch import CurrentFeed, feed_key
+from feedferry.transforms.conversion.batch_writer import CurrentFeed, feed_key
+from feedferry.transforms.conversion.conversion_settings import Settings, make_encoder
 from feedferry.transforms.conversion.span_account import SpanAccount
-from feedferry.transforms.conversion_settings import Settings, make_encoder
 from feedferry.transforms.formats import Encoder, by_name, format_of
 from feedferry.transforms.rules.adapt import Adapter, Target, adapter
 

@@ -27,8 +27,8 @@ from feedferry.schemas.reject import (
 )
 from feedferry.schemas.sent_document import UNCHANGED
 from feedferry.schemas.span import Span
+from feedferry.transforms.conversion.conversion_settings import UP_TO_DATE, Settings
 from feedferry.transforms.conversion.full_feeds import FullFeedLog
-from feedferry.transforms.conversion_settings import UP_TO_DATE, Settings
 from feedferry.transforms.rules.adapt import LEFT_OUT, check_loss
 from feedferry.transforms.rules.known_rejects import entry_of, load_known_rejects
 from feedferry.transforms.sources import source_of

@@ -19,7 +19,7 @@ from feedferry.pipelines.options.value_parsers import NO_OUTPUT
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.notice import REFUSED
 from feedferry.schemas.span import Span
-from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.formats import FORMATS, ReadOptions, WriteOptions, by_name
 from feedferry.transforms.rules.adapt import Target
 from feedferry.transforms.sources import (

@@ -11,7 +11,7 @@ from feedferry.schemas.errors import ConfigError, FormatError, SourceError
 from feedferry.schemas.record import Record
 from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import Span
-from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.formats import ReadOptions, ReadResult
 from feedferry.transforms.rules.known_rejects import entry_of, load_known_rejects
 from feedferry.transforms.sources import SourceConfig, sniff_format

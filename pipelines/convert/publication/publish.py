@@ -25,9 +25,9 @@ from feedferry.schemas.account import Account, Chunk
 from feedferry.schemas.errors import FINDINGS_EXIT, FatalError
 from feedferry.schemas.feed import FULL, INCREMENTAL, Feed
 from feedferry.schemas.span import Span
-from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.conversion.conversion_settings import Settings
+from feedferry.transforms.conversion.full_feed_checks import settle_full_feeds
 from feedferry.transforms.formats import by_name
-from feedferry.transforms.rules.full_feeds import settle_full_feeds
 from feedferry.transforms.storage.atomic import (
     AtomicFile,
     link_or_copy,

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from feedferry.pipelines.folders.manifest import Manifest
 from feedferry.schemas.account import Account, SpanFile, place_of
 from feedferry.schemas.errors import FatalError
-from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.storage.run_folders.attempts import account_of
 from feedferry.transforms.storage.run_folders.find_storage import storage_of
 

@@ -16,8 +16,8 @@ from feedferry.schemas.feed import FULL
 from feedferry.schemas.notice import Notice
 from feedferry.schemas.sent_document import UNCHANGED
 from feedferry.schemas.units import counted
+from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.conversion.span_account import UNREADABLE_ACTION
-from feedferry.transforms.conversion_settings import Settings
 from feedferry.transforms.rules.known_rejects import entry_of, load_known_rejects
 from feedferry.transforms.sources import SHARED
 from feedferry.transforms.steps import Steps

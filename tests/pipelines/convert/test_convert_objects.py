@@ -21,7 +21,7 @@ from feedferry.pipelines.job.run.run_result import RunResult
 from feedferry.schemas.account import Account
 from feedferry.schemas.errors import BusyError, ConfigError, FatalError
 from feedferry.schemas.span import Span
-from feedferry.transforms.convert import SpanConversion
+from feedferry.transforms.conversion.convert import SpanConversion
 from feedferry.transforms.storage.objects.object_storage import ObjectStorage
 from feedferry.transforms.storage.run_folders.attempts import Attempt
 from feedferry.transforms.storage.run_folders.find_storage import storage_of

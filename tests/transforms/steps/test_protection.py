@@ -18,8 +18,8 @@ from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from feedferry.schemas.record import Action, Arrival, Content, Meta, Provenance, Record
 from feedferry.schemas.span import Span
 from feedferry.testing.strategies import records
-from feedferry.transforms.conversion_settings import Settings
-from feedferry.transforms.convert import convert
+from feedferry.transforms.conversion.conversion_settings import Settings
+from feedferry.transforms.conversion.convert import convert
 from feedferry.transforms.formats import AVRO, ReadOptions, WriteOptions, write_all
 from feedferry.transforms.formats.fast_path.elements.singly import singly
 from feedferry.transforms.rules.adapt import Target

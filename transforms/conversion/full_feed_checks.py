@@ -14,8 +14,8 @@ from feedferry.schemas.feed import FULL, Feed, FullFeed, Hole
 from feedferry.schemas.notice import Loss
 from feedferry.schemas.record import Action
 from feedferry.schemas.span import Span
-from feedferry.transforms.chunk import write_chunk
-from feedferry.transforms.conversion_settings import UP_TO_DATE, Settings, make_encoder
+from feedferry.transforms.conversion.chunk import write_chunk
+from feedferry.transforms.conversion.conversion_settings import UP_TO_DATE, Settings, make_encoder
 from feedferry.transforms.formats import by_name, format_of
 from feedferry.transforms.storage.run_folders.find_storage import storage_of
 

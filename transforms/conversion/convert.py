@@ -42,12 +42,13 @@ from feedferry.schemas.reject import (
     reject_record,
 )
 from feedferry.schemas.span import Span, SpanEnd
-from feedferry.transforms.batch import BatchWriter, SingleResult
-from feedferry.transforms.chunk import ChunkWriter
+from feedferry.transforms.conversion.batch_writer import BatchWriter, SingleResult
+from feedferry.transforms.conversion.chunk import ChunkWriter
+from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.conversion.feed_targets import FeedTargets, in_feed
 from feedferry.transforms.conversion.full_feeds import FullFeedLog
 from feedferry.transforms.conversion.span_account import UNREADABLE_ACTION, SpanAccount
-from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.conversion.span_progress import SpanProgress, progress_log
 from feedferry.transforms.formats import (
     ReadResult,
     find_format,
@@ -65,7 +66,6 @@ from feedferry.transforms.rules.known_rejects import entry_of, load_known_reject
 from feedferry.transforms.rules.normalize import normalize
 from feedferry.transforms.rules.older_versions import VersionLog, load_older_versions
 from feedferry.transforms.sources import SpanRequest, read_span
-from feedferry.transforms.span_progress import SpanProgress, progress_log
 from feedferry.transforms.steps.run_lists import RunLists
 from feedferry.transforms.storage.atomic import (
     read_stored_rejects,
