@@ -14,7 +14,7 @@ from feedferry.pipelines.convert.inputs.input_files import (
 )
 from feedferry.pipelines.convert.inputs.source_runs import read_options
 from feedferry.pipelines.folders.manifest import MANIFEST, Manifest, read_manifest
-from feedferry.pipelines.folders.remote_folder import holds_run, opened_remote
+from feedferry.pipelines.folders.remote_runs import holds_run, opened_remote
 from feedferry.pipelines.inspect.inspection import parse
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.schemas.errors import FeedferryError

@@ -128,7 +128,7 @@ def test_storage_without_atomic_creation_is_refused(feed: str, uri: str) -> None
 
 
 def test_a_second_driver_is_busy(feed: str) -> None:
-    from feedferry.pipelines.folders.remote_folder import opened_remote
+    from feedferry.pipelines.folders.remote_runs import opened_remote
 
     with opened_remote(URI), pytest.raises(BusyError, match="in use by process"):
         _convert(feed, URI)

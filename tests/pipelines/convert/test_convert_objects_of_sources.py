@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import feedferry
-from feedferry.pipelines.folders.remote_folder import RemoteFolder, opened_remote
+from feedferry.pipelines.folders.remote_folder import RemoteFolder
+from feedferry.pipelines.folders.remote_runs import opened_remote
 from feedferry.pipelines.job.run.run_result import RunResult
 from feedferry.schemas.errors import BusyError, ConfigError, FatalError
 from feedferry.transforms.conversion.convert import SpanConversion
