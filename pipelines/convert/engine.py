@@ -44,7 +44,7 @@ from feedferry.pipelines.convert.publication.account_checks import (
 from feedferry.pipelines.convert.publication.publish import check_files, publish
 from feedferry.pipelines.convert.publication.span_accounts import collect
 from feedferry.pipelines.convert.publication.state_update import store_generation, store_update
-from feedferry.pipelines.convert.publication.step_lists import add_rejects_of_groups, list_results
+from feedferry.pipelines.convert.publication.step_lists import StepLists, add_rejects_of_groups
 from feedferry.pipelines.convert.publication.work_folder import open_work_folder, seal
 from feedferry.pipelines.convert.workers.beam_job import run_to_file
 from feedferry.pipelines.convert.workers.fork_server import uses_processes
@@ -214,7 +214,7 @@ def _convert(
     with _kept_if_stopped(replace(account, chunks=[]), work):
         add_rejects_of_groups(account, settings)
         check_limits(account, options)
-        list_results(account, settings)
+        StepLists(account, settings).write()
         check_steps(account, settings.steps)
     for notice in account.notices.values():
         # The account shows it, too.

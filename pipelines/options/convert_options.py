@@ -2,6 +2,7 @@
 
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -113,6 +114,19 @@ declare(
 )
 
 
+class TargetFormat(Protocol):
+    """The format of a target, which decides over options; its type loads the codecs."""
+
+    @property
+    def chunk_bytes(self) -> int: ...
+
+    @property
+    def has_document_feeds(self) -> bool: ...
+
+    @property
+    def keeps_feedtypes(self) -> bool: ...
+
+
 class ConvertOptions(SourceOptions, frozen=True, kw_only=True):
     """Options of a conversion; `None` means not stated. `beam_flags` are the words after `--`."""
 
@@ -153,6 +167,13 @@ class ConvertOptions(SourceOptions, frozen=True, kw_only=True):
     workers_per_node: int | None = None
     stall: float = 900.0
     beam_flags: tuple[str, ...] = ()
+
+    @property
+    def target_format(self) -> TargetFormat:
+        """The format of the target; raises ConfigError if there is none of its name."""
+        from feedferry.transforms.formats import by_name
+
+        return by_name(self.to_format)
 
 
 declare(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from feedferry.pipelines.convert.inputs.step_inputs import SpanInputs
-from feedferry.pipelines.convert.publication.step_lists import list_results
+from feedferry.pipelines.convert.publication.step_lists import StepLists
 from feedferry.schemas.account import Account, check_balance
 from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from feedferry.schemas.record import Action, Arrival, Content, Meta, Provenance, Record
@@ -141,7 +141,7 @@ def converted(
     )
     account = convert(span, stated)
     assert account.stopped is None
-    list_results(account, stated)
+    StepLists(account, stated).write()
     written = []
     for chunk in account.chunks:
         request: SpanRequest[None] = SpanRequest(span=replace(span, path=str(work / chunk.path)))
