@@ -25,7 +25,7 @@ from feedferry.schemas.content import CHECKED, decode
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.record import Record
 from feedferry.schemas.span import Span
-from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.formats import ReadOptions, WriteOptions
 from feedferry.transforms.formats.base import Target
 from feedferry.transforms.formats.canonical.jsonl import line

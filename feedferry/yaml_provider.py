@@ -23,7 +23,7 @@ from feedferry.schemas.errors import ConfigError, FatalError, RecordError, Targe
 from feedferry.schemas.notice import REFUSED, Loss, Notice
 from feedferry.schemas.record import Record
 from feedferry.schemas.reject import Filtered, Reject
-from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.formats import ReadOptions, ReadResult, WriteOptions
 from feedferry.transforms.formats.base import Target
 from feedferry.transforms.sinks.push.outcome import PushAccount

@@ -38,12 +38,12 @@ from feedferry.schemas.notice import REFUSED, Loss
 from feedferry.schemas.record import Record
 from feedferry.schemas.reject import Reject, record_error, reject_record
 from feedferry.schemas.span import Span, SpanEnd
-from feedferry.transforms import convert as _convert
-from feedferry.transforms import file_spans
 from feedferry.transforms.compare.comparison import Difference, difference_of
 from feedferry.transforms.compare.events import encoded, event_of
 from feedferry.transforms.compare.history import FeedHistory
-from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.conversion import convert as _convert
+from feedferry.transforms.conversion import file_spans
+from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.formats import AVRO, ReadOptions, ReadResult, WriteOptions
 from feedferry.transforms.formats.base import Outcome, Survey, frames
 from feedferry.transforms.formats.holding.adapt_rules import rejected

@@ -79,13 +79,12 @@ def init(
 
         text = write_job(source, target, output, table=table, schema=schema)
     else:
-        from feedferry.pipelines.job.draft.init_mapping import draft_for
         from feedferry.schemas.errors import ConfigError
         from feedferry.transforms.sources import ROWS
 
         if (from_format := words["from_format"]) not in (None, ROWS.name):
             raise ConfigError(f"--from {from_format}: not for init; expected {ROWS.name}")
-        text = draft_for(connection, table=table, schema=schema)[1]
+        text = ROWS.draft_mapping(connection, table=table, schema=schema)[1]
     click.echo(text, nl=False)
     return 0
 

@@ -14,7 +14,7 @@ from feedferry.pipelines.convert.inputs.input_files import (
 )
 from feedferry.pipelines.convert.inputs.source_runs import read_options
 from feedferry.pipelines.folders.manifest import MANIFEST, Manifest, read_manifest
-from feedferry.pipelines.folders.remote_folder import holds_run, opened_remote
+from feedferry.pipelines.folders.remote_runs import holds_run, opened_remote
 from feedferry.pipelines.inspect.inspection import parse
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.schemas.errors import FeedferryError
@@ -24,7 +24,7 @@ from feedferry.schemas.record import Record
 from feedferry.schemas.reject import Reject, record_error, reject_record
 from feedferry.schemas.span import Span
 from feedferry.transforms.compare.history import each
-from feedferry.transforms.conversion_settings import BATCH_RECORDS
+from feedferry.transforms.conversion.conversion_settings import BATCH_RECORDS
 from feedferry.transforms.formats import ReadResult
 from feedferry.transforms.rules.adapt import Adapter, Target, adapt_membership, adapter
 from feedferry.transforms.rules.normalize import normalize

@@ -44,7 +44,7 @@ from feedferry.pipelines.convert.publication.account_checks import (
 from feedferry.pipelines.convert.publication.publish import check_files, publish
 from feedferry.pipelines.convert.publication.span_accounts import collect
 from feedferry.pipelines.convert.publication.state_update import store_generation, store_update
-from feedferry.pipelines.convert.publication.step_lists import add_rejects_of_groups, list_results
+from feedferry.pipelines.convert.publication.step_lists import StepLists, add_rejects_of_groups
 from feedferry.pipelines.convert.publication.work_folder import open_work_folder, seal
 from feedferry.pipelines.convert.workers.beam_job import run_to_file
 from feedferry.pipelines.convert.workers.fork_server import uses_processes
@@ -62,7 +62,7 @@ from feedferry.schemas.account import Account
 from feedferry.schemas.errors import ConfigError, StoppedError
 from feedferry.schemas.run_record import Phase
 from feedferry.schemas.span import Span
-from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.rules.known_rejects import load_known_rejects
 from feedferry.transforms.rules.older_versions import find_older_versions, store_older_versions
 from feedferry.transforms.sources import SourceConfig, source_of
@@ -214,7 +214,7 @@ def _convert(
     with _kept_if_stopped(replace(account, chunks=[]), work):
         add_rejects_of_groups(account, settings)
         check_limits(account, options)
-        list_results(account, settings)
+        StepLists(account, settings).write()
         check_steps(account, settings.steps)
     for notice in account.notices.values():
         # The account shows it, too.

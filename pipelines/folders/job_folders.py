@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from feedferry.pipelines.folders.remote_folder import mirror_to_read
+from feedferry.pipelines.folders.remote_runs import mirror_to_read
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.run_record import RUN_RECORD, RunRecord
 from feedferry.transforms.config.secrets import resolve

@@ -1,6 +1,7 @@
 """Options of `feedferry convert`, `plan` and `inspect`, each declared with its flag."""
 
 from functools import partial
+from typing import Protocol
 
 import msgspec
 
@@ -109,6 +110,19 @@ declare(
 )
 
 
+class TargetFormat(Protocol):
+    """The format of a target, which decides over options; its type loads the codecs."""
+
+    @property
+    def chunk_bytes(self) -> int: ...
+
+    @property
+    def has_document_feeds(self) -> bool: ...
+
+    @property
+    def keeps_feedtypes(self) -> bool: ...
+
+
 class ConvertOptions(SourceOptions, frozen=True, kw_only=True):
     """Options of a conversion; `None` means not stated. `beam_flags` are the words after `--`."""
 
@@ -149,6 +163,13 @@ class ConvertOptions(SourceOptions, frozen=True, kw_only=True):
     workers_per_node: int | None = None
     stall: float = 900.0
     beam_flags: tuple[str, ...] = ()
+
+    @property
+    def target_format(self) -> TargetFormat:
+        """The format of the target; raises ConfigError if there is none of its name."""
+        from feedferry.transforms.formats import by_name
+
+        return by_name(self.to_format)
 
 
 declare(

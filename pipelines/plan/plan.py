@@ -28,7 +28,7 @@ from feedferry.pipelines.convert.publication.account_checks import (
     check_steps,
 )
 from feedferry.pipelines.convert.publication.publish import number_chunks, report_of
-from feedferry.pipelines.convert.publication.step_lists import add_rejects_of_groups, list_results
+from feedferry.pipelines.convert.publication.step_lists import StepLists, add_rejects_of_groups
 from feedferry.pipelines.folders.locks import PUSHES
 from feedferry.pipelines.folders.manifest import REPORT
 from feedferry.pipelines.options.convert_options import ConvertOptions
@@ -46,12 +46,11 @@ from feedferry.schemas.account import Account, Chunk, merge
 from feedferry.schemas.errors import StoppedError
 from feedferry.schemas.span import Span
 from feedferry.schemas.units import format_clock
-from feedferry.transforms.conversion_settings import Settings
-from feedferry.transforms.convert import convert
-from feedferry.transforms.file_spans import cut
+from feedferry.transforms.conversion.conversion_settings import Settings
+from feedferry.transforms.conversion.convert import convert
+from feedferry.transforms.conversion.file_spans import cut
+from feedferry.transforms.conversion.full_feed_checks import settle_full_feeds
 from feedferry.transforms.rules.adapt import check_loss
-from feedferry.transforms.rules.full_feeds import settle_full_feeds
-from feedferry.transforms.rules.known_rejects import load_known_rejects
 from feedferry.transforms.rules.older_versions import find_older_versions, store_older_versions
 from feedferry.transforms.storage.atomic import read_undamaged
 from feedferry.transforms.storage.run_folders.attempts import DryAttempt
@@ -110,7 +109,6 @@ def make_plan(options: ConvertOptions, sample: SampleSize | None = None) -> Plan
         run_span_bytes = options.span_bytes_for(map(size_of, wholes))
         span_bytes = run_span_bytes if sample is None else min(run_span_bytes, PART_BYTES)
         configs = load_sources(wholes, options)
-        load_known_rejects(options.accepted_rejects)  # raises ConfigError
         settings = settings_of(options, read_known_urls(options), folder, configs)
         check_inputs_of_steps(settings.steps, configs)
         cut_options = options if sample is None else replace(options, span_bytes=span_bytes)
@@ -126,7 +124,7 @@ def make_plan(options: ConvertOptions, sample: SampleSize | None = None) -> Plan
         seconds = time.monotonic() - listed
         check_account(account)
         add_rejects_of_groups(account, settings)
-        list_results(account, settings)
+        StepLists(account, settings).write()
         stops = tuple(_stops(account, settings, options))
         settle_full_feeds(account, replace(lenient, allow_empty_full=True, accept_holes=True))
         chunks = [published for _, published in number_chunks(account, settings)]

@@ -9,9 +9,8 @@ from msgspec.structs import replace
 from feedferry.pipelines.options.value_parsers import SampleSize
 from feedferry.schemas.account import COUNTERS, Account, LossCount, NoticeCount, merge
 from feedferry.schemas.span import Span
-from feedferry.transforms.conversion_settings import Settings
-from feedferry.transforms.convert import convert
-from feedferry.transforms.formats import by_name
+from feedferry.transforms.conversion.conversion_settings import Settings
+from feedferry.transforms.conversion.convert import convert
 from feedferry.transforms.sources import source_of
 from feedferry.transforms.storage.run_folders.attempts import DryAttempt
 
@@ -74,7 +73,7 @@ def estimate_chunks(account: Account, settings: Settings, *, spans: int) -> int:
     """Return the number of chunks of an estimated account whose run has this number of spans."""
     if not account.chunks:
         return 0
-    format_ = by_name(settings.target.format)
+    format_ = settings.target_format
     records = sum(account.written.values())
     most = 1 if format_.has_one_record else settings.max_chunk_records or records
     size = sum(chunk.bytes for chunk in account.chunks)

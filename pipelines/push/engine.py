@@ -17,7 +17,7 @@ from feedferry.pipelines.folders.manifest import (
     receipts_folder,
     unfinished_message,
 )
-from feedferry.pipelines.folders.remote_folder import opened_runs
+from feedferry.pipelines.folders.remote_runs import opened_runs
 from feedferry.pipelines.observer.observer import Observer, Step, followed, metered
 from feedferry.pipelines.observer.progress import Snapshot
 from feedferry.pipelines.observer.signals import draining

@@ -33,10 +33,10 @@ from feedferry.schemas.feed import INCREMENTAL, check_datasource
 from feedferry.schemas.reject import UNKNOWN_ENCODING, UNKNOWN_FORMAT, UNREADABLE
 from feedferry.schemas.span import Span
 from feedferry.schemas.units import counted
+from feedferry.transforms.conversion.conversion_settings import Settings
+from feedferry.transforms.conversion.convert import convert_on
+from feedferry.transforms.conversion.file_spans import begin
 from feedferry.transforms.conversion.full_feeds import DELETIONS
-from feedferry.transforms.conversion_settings import Settings
-from feedferry.transforms.convert import convert_on
-from feedferry.transforms.file_spans import begin
 from feedferry.transforms.formats import GSA_FEED, Format, by_name
 from feedferry.transforms.sinks.push.model import count_records
 from feedferry.transforms.sinks.push.wire.protocol import ApplianceProtocol

@@ -24,9 +24,9 @@ from typing import NamedTuple
 from benchmarks import feeds, varied_inputs
 from benchmarks.loops import LOOPS
 from feedferry.schemas.span import Span
-from feedferry.transforms.conversion_settings import Settings
-from feedferry.transforms.convert import convert
-from feedferry.transforms.file_spans import cut
+from feedferry.transforms.conversion.conversion_settings import Settings
+from feedferry.transforms.conversion.convert import convert
+from feedferry.transforms.conversion.file_spans import cut
 from feedferry.transforms.formats import ReadOptions, WriteOptions
 from feedferry.transforms.rules.adapt import Target
 

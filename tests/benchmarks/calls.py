@@ -8,9 +8,9 @@ import sys
 import tempfile
 
 from feedferry.schemas.span import Span
-from feedferry.transforms.conversion_settings import Settings
-from feedferry.transforms.convert import convert_on
-from feedferry.transforms.file_spans import begin
+from feedferry.transforms.conversion.conversion_settings import Settings
+from feedferry.transforms.conversion.convert import convert_on
+from feedferry.transforms.conversion.file_spans import begin
 from feedferry.transforms.formats import ReadOptions, WriteOptions
 from feedferry.transforms.rules.adapt import Target
 from feedferry.transforms.sources import sniff_format

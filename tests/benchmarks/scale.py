@@ -68,7 +68,7 @@ def _merge(folder: Path, share: float) -> None:
 def _collect(folder: Path, share: float) -> None:
     """The million chunks of 20,000 spans, from the accounts that these have stored."""
     from feedferry.pipelines.convert.publication.span_accounts import collect
-    from feedferry.transforms.conversion_settings import Settings
+    from feedferry.transforms.conversion.conversion_settings import Settings
     from feedferry.transforms.formats import ReadOptions, WriteOptions
     from feedferry.transforms.rules.adapt import Target
 
@@ -89,7 +89,7 @@ def _collect(folder: Path, share: float) -> None:
 def _progress(folder: Path, share: float) -> None:
     """The progress of 100,000 finished spans, ten times."""
     from feedferry.pipelines.convert.workers.progress import ConvertProgress
-    from feedferry.transforms.span_progress import SpanProgress, progress_log
+    from feedferry.transforms.conversion.span_progress import SpanProgress, progress_log
 
     log = progress_log(str(folder))
     for number in range(int(_ACCOUNTS * share)):

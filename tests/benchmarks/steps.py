@@ -28,8 +28,8 @@ from feedferry.schemas.account import Account
 from feedferry.schemas.errors import FeedferryError
 from feedferry.schemas.record import Record
 from feedferry.schemas.span import Span
-from feedferry.transforms.conversion_settings import BATCH_RECORDS, Settings
-from feedferry.transforms.convert import convert
+from feedferry.transforms.conversion.conversion_settings import BATCH_RECORDS, Settings
+from feedferry.transforms.conversion.convert import convert
 from feedferry.transforms.formats import ReadOptions, WriteOptions
 from feedferry.transforms.formats.fast_path.elements.singly import singly
 from feedferry.transforms.rules.adapt import Target

@@ -11,8 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from feedferry.schemas.span import Span
-from feedferry.transforms.conversion_settings import Settings
-from feedferry.transforms.convert import convert
+from feedferry.transforms.conversion.conversion_settings import Settings
+from feedferry.transforms.conversion.convert import convert
 from feedferry.transforms.formats import ReadOptions, WriteOptions
 from feedferry.transforms.formats.xml.bulk.element_runs import ElementRuns
 from feedferry.transforms.rules.adapt import Target

@@ -17,7 +17,7 @@ from feedferry.pipelines.serve.rehearsal.index import digest_delivery
 from feedferry.schemas.account import Account
 from feedferry.schemas.delivery import Delivery
 from feedferry.schemas.span import Span
-from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.formats.base import ReadOptions
 
 SLOW = re.compile(r"(a+)+$")

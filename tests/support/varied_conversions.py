@@ -26,7 +26,7 @@ from feedferry.schemas.account import Account, merge
 from feedferry.schemas.errors import FeedferryError
 from feedferry.schemas.notice import REFUSED
 from feedferry.schemas.span import Span
-from feedferry.transforms.file_spans import begin, cut
+from feedferry.transforms.conversion.file_spans import begin, cut
 from feedferry.transforms.formats import (
     ContentOptions,
     Docids,

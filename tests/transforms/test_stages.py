@@ -23,7 +23,7 @@ from feedferry.schemas.reject import Filtered, Reject
 from feedferry.schemas.span import Span
 from feedferry.transforms import stages
 from feedferry.transforms.compare.comparison import Comparer, Difference
-from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.formats import ReadOptions, ReadResult, WriteOptions
 from feedferry.transforms.rules.adapt import Target
 from feedferry.transforms.sinks.push.outcome import PushAccount

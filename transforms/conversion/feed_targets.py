@@ -18,10 +18,10 @@ from feedferry.schemas.membership import Membership
 from feedferry.schemas.notice import Loss, Notice
 from feedferry.schemas.record import Provenance, Record
 from feedferry.schemas.span import Span
-from feedferry.transforms.batch import CurrentFeed, feed_key
+from feedferry.transforms.conversion.batch_writer import CurrentFeed, feed_key
+from feedferry.transforms.conversion.conversion_settings import Settings, make_encoder
 from feedferry.transforms.conversion.span_account import SpanAccount
-from feedferry.transforms.conversion_settings import Settings, make_encoder
-from feedferry.transforms.formats import Encoder, by_name, format_of
+from feedferry.transforms.formats import Encoder, format_of
 from feedferry.transforms.rules.adapt import Adapter, Target, adapter
 
 _NO_PROVENANCE = Provenance(source="\0none")  # no record has it
@@ -35,7 +35,7 @@ class FeedTargets:
     """
 
     def __init__(self, span: Span, settings: Settings, account: SpanAccount) -> None:
-        self.format = by_name(settings.target.format)
+        self.format = settings.target_format
         self.has_feeds = self.format.has_document_feeds
         self.current = CurrentFeed(_NO_PROVENANCE, None, _not_entered)
         self.groups = TargetFeed(memberships=True)

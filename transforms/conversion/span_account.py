@@ -27,10 +27,10 @@ from feedferry.schemas.reject import (
 )
 from feedferry.schemas.sent_document import UNCHANGED
 from feedferry.schemas.span import Span
+from feedferry.transforms.conversion.conversion_settings import UP_TO_DATE, Settings
 from feedferry.transforms.conversion.full_feeds import FullFeedLog
-from feedferry.transforms.conversion_settings import UP_TO_DATE, Settings
 from feedferry.transforms.rules.adapt import LEFT_OUT, check_loss
-from feedferry.transforms.rules.known_rejects import entry_of, load_known_rejects
+from feedferry.transforms.rules.known_rejects import entry_of
 from feedferry.transforms.sources import source_of
 from feedferry.transforms.sources.state_changes import SEEN, StateChangeFile
 from feedferry.transforms.storage.atomic import AtomicFile, RejectFile
@@ -54,7 +54,7 @@ class SpanAccount:
         self._span = span
         self._settings = settings
         self._has_keys = source.has_state
-        self._known_rejects = load_known_rejects(settings.accepted_rejects)
+        self._known_rejects = settings.known_rejects
         self._new_rejects = 0
         self._uncrawled = AtomicFile(storage, f"{span.name}.urls.txt")
         self._filtered = AtomicFile(storage, f"{span.name}.filtered.jsonl")

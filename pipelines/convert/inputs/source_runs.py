@@ -19,8 +19,8 @@ from feedferry.pipelines.options.value_parsers import NO_OUTPUT
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.notice import REFUSED
 from feedferry.schemas.span import Span
-from feedferry.transforms.conversion_settings import Settings
-from feedferry.transforms.formats import FORMATS, ReadOptions, WriteOptions, by_name
+from feedferry.transforms.conversion.conversion_settings import Settings
+from feedferry.transforms.formats import FORMATS, ReadOptions, WriteOptions
 from feedferry.transforms.rules.adapt import Target
 from feedferry.transforms.sources import (
     SOURCES,
@@ -47,7 +47,7 @@ def settings_of(
     return _from_options(
         Settings,
         options,
-        max_chunk_bytes=options.max_chunk_bytes or by_name(options.to_format).chunk_bytes,
+        max_chunk_bytes=options.max_chunk_bytes or options.target_format.chunk_bytes,
         folder=str(folder.absolute()),
         target=_from_options(
             Target,
@@ -77,7 +77,7 @@ def steps_of(options: ConvertOptions) -> Steps:
 
 def _used_header(options: ConvertOptions) -> frozenset[str]:
     """Return what a target with feeds takes from the headers, because no flag replaces it."""
-    names = ("datasource", "feedtype") if by_name(options.to_format).keeps_feedtypes else ()
+    names = ("datasource", "feedtype") if options.target_format.keeps_feedtypes else ()
     return frozenset(name for name in names if getattr(options, name) is None)
 
 
@@ -142,7 +142,7 @@ def load_sources(spans: Sequence[Span], options: ConvertOptions) -> dict[str, So
 
 def check_source_datasource(spans: Sequence[Span], options: ConvertOptions) -> None:
     """Raise ConfigError for a source that states no datasource, if the target needs one."""
-    if options.datasource is not None or not by_name(options.to_format).has_document_feeds:
+    if options.datasource is not None or not options.target_format.has_document_feeds:
         return
     for span in spans:
         if source_of(span) in SOURCES and source_of(span) is not SPOOLS:

@@ -11,9 +11,9 @@ from feedferry.schemas.errors import ConfigError, FormatError, SourceError
 from feedferry.schemas.record import Record
 from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import Span
-from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.formats import ReadOptions, ReadResult
-from feedferry.transforms.rules.known_rejects import entry_of, load_known_rejects
+from feedferry.transforms.rules.known_rejects import entry_of
 from feedferry.transforms.sources import SourceConfig, sniff_format
 from feedferry.transforms.steps import AppliedSteps, Steps
 
@@ -52,8 +52,8 @@ class SpanInputs(msgspec.Struct, frozen=True):
 
 def prepare_steps(spans: Sequence[Span], settings: Settings) -> None:
     """Store what the steps of a run need to know of all records, in the folder of the run."""
-    accepted = load_known_rejects(settings.accepted_rejects)
-    settings.steps.prepare(SpanInputs(spans, settings.reading, accepted), settings.local)
+    inputs = SpanInputs(spans, settings.reading, settings.known_rejects)
+    settings.steps.prepare(inputs, settings.local)
 
 
 def check_inputs_of_steps(steps: Steps, configs: dict[str, SourceConfig]) -> None:

@@ -25,9 +25,9 @@ from feedferry.schemas.account import Account, Chunk
 from feedferry.schemas.errors import FINDINGS_EXIT, FatalError
 from feedferry.schemas.feed import FULL, INCREMENTAL, Feed
 from feedferry.schemas.span import Span
-from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.conversion.conversion_settings import Settings
+from feedferry.transforms.conversion.full_feed_checks import settle_full_feeds
 from feedferry.transforms.formats import by_name
-from feedferry.transforms.rules.full_feeds import settle_full_feeds
 from feedferry.transforms.storage.atomic import (
     AtomicFile,
     link_or_copy,
@@ -37,7 +37,6 @@ from feedferry.transforms.storage.atomic import (
 )
 from feedferry.transforms.storage.files.journal import sync_file
 from feedferry.transforms.storage.run_folders.attempts import SPAN_REJECTS, is_untouched
-from feedferry.transforms.storage.run_folders.find_storage import storage_of
 from feedferry.transforms.storage.storage import LocalStorage
 
 _log = logging.getLogger(__name__)
@@ -192,7 +191,7 @@ def _place(before: Chunk, after: Chunk, staged: Path, settings: Settings) -> Chu
 
     It is copied if it states another feedtype in its header.
     """
-    run, folder = storage_of(settings.folder), f"{WORK}/{staged.parent.name}"
+    run, folder = settings.storage, f"{WORK}/{staged.parent.name}"
     is_remote, path = settings.local_folder is not None, Path(after.path)
     if not _is_restated(before, after):
         if is_remote:
@@ -213,7 +212,7 @@ def _place(before: Chunk, after: Chunk, staged: Path, settings: Settings) -> Chu
 def _prolog(settings: Settings, chunk: Chunk) -> bytes:
     feed = Feed(datasource=chunk.datasource or "", feedtype=chunk.feedtype or "")
     writing = msgspec.structs.replace(settings.writing, feed=feed)
-    return by_name(settings.target.format).make_encoder(writing).prolog()
+    return settings.target_format.make_encoder(writing).prolog()
 
 
 def _publish_rejects(account: Account, work: Path, output: Path) -> None:

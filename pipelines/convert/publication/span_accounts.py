@@ -13,9 +13,8 @@ from msgspec.structs import replace
 from feedferry.pipelines.folders.manifest import Manifest
 from feedferry.schemas.account import Account, SpanFile, place_of
 from feedferry.schemas.errors import FatalError
-from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.storage.run_folders.attempts import account_of
-from feedferry.transforms.storage.run_folders.find_storage import storage_of
 
 _LINES = "chunks.lines"
 _THREADS = 32
@@ -42,7 +41,7 @@ def collect(account: Account, settings: Settings, check: Callable[[Account], Non
 
 def _stored(account: Account, settings: Settings) -> Iterator[Account]:
     """Yield the accounts in the order of their spans; many requests are made at a time."""
-    run, names = storage_of(settings.folder), iter(account.stored)
+    run, names = settings.storage, iter(account.stored)
     is_remote = settings.local_folder is not None
     with ThreadPoolExecutor(_THREADS) as pool:
         while batch := list(islice(names, _BATCH)):

@@ -16,7 +16,7 @@ from feedferry.pipelines.folders.locks import STATE_UPDATE
 from feedferry.schemas.account import Account, SpanFile
 from feedferry.schemas.errors import FatalError
 from feedferry.schemas.span import Span
-from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.formats import ReadOptions
 from feedferry.transforms.sources import SourceOptions, SourceRun, source_of, unsure_changes
 from feedferry.transforms.storage.atomic import write_whole

@@ -16,11 +16,10 @@ from feedferry.schemas.feed import FULL
 from feedferry.schemas.notice import Notice
 from feedferry.schemas.sent_document import UNCHANGED
 from feedferry.schemas.units import counted
+from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.conversion.span_account import UNREADABLE_ACTION
-from feedferry.transforms.conversion_settings import Settings
-from feedferry.transforms.rules.known_rejects import entry_of, load_known_rejects
+from feedferry.transforms.rules.known_rejects import entry_of
 from feedferry.transforms.sources import SHARED
-from feedferry.transforms.steps import Steps
 from feedferry.transforms.steps.acl_store import count_parents, rejects_path
 from feedferry.transforms.steps.run_lists import UrlOrigin, read_origins, read_unmapped, read_used
 from feedferry.transforms.storage.atomic import read_lines, read_rejects, whole_file
@@ -51,26 +50,121 @@ _ADD = (
 _Rows = Iterable[tuple[object, ...]]
 
 
-def list_results(account: Account, settings: Settings) -> None:
-    """Write the lists of a run into its folder, and add their notices to the account."""
-    folder = settings.local
-    for name in STEP_LISTS:
-        (folder / name).unlink(missing_ok=True)
-    merged = _grouped(read_origins(folder, account.files), folder)
-    _list_urls(account, URLS_MERGED, folder / MERGED_URLS, merged, verb="become")
-    shared = _grouped(read_lines(sorted(folder.glob(f"*{SHARED}")), UrlOrigin), folder)
-    _list_urls(account, URLS_SHARED, folder / SHARED_URLS, shared, verb="share")
-    _list_unmapped(account, folder)
-    _note_unused(account, settings.steps, folder)
-    _note_parents(account, settings)
+class StepLists:
+    """The lists of what the steps of a run did, in its folder, and their notices in its account."""
+
+    def __init__(self, account: Account, settings: Settings) -> None:
+        self._account = account
+        self._settings = settings
+        self._folder = settings.local
+
+    def write(self) -> None:
+        """Write the lists, and add their notices to the account."""
+        for name in STEP_LISTS:
+            (self._folder / name).unlink(missing_ok=True)
+        merged = read_origins(self._folder, self._account.files)
+        self._list_urls(URLS_MERGED, MERGED_URLS, merged, verb="become")
+        shared = read_lines(sorted(self._folder.glob(f"*{SHARED}")), UrlOrigin)
+        self._list_urls(URLS_SHARED, SHARED_URLS, shared, verb="share")
+        self._list_unmapped()
+        self._note_unused()
+        self._note_parents()
+
+    def _list_urls(self, code: str, name: str, pairs: Iterable[UrlOrigin], *, verb: str) -> None:
+        urls = documents = 0
+        samples: list[str] = []
+
+        def rows() -> Iterator[tuple[str, str]]:
+            nonlocal urls, documents
+            for url, origins in self._grouped(pairs):
+                urls, documents = urls + 1, documents + len(origins)
+                if len(samples) < _SAMPLES:
+                    samples.append(f"{' and '.join(map(repr, origins[:2]))} {verb} {url!r}")
+                yield from ((url, origin) for origin in origins)
+
+        _write(self._folder / name, ("url", "origin"), rows())
+        if urls:
+            shared = counted(urls, "URL")
+            detail = f"{documents:,} documents {verb} {shared}; the last of each is left: "
+            notice = Notice(code=code, detail=detail + "; ".join(samples))
+            self._account.notices[code] = NoticeCount(urls, notice)
+
+    def _grouped(self, pairs: Iterable[UrlOrigin]) -> Iterator[tuple[str, list[str]]]:
+        """Yield each URL with several origins, with those."""
+        spilled = self._folder / "origins.spill"
+        shutil.rmtree(spilled, ignore_errors=True)
+        spilled.mkdir()
+        spill = Spill(spilled)
+        spill.add(0, ((pair.url.encode(), pair.origin.encode()) for pair in pairs))
+        for key, (found,) in spill.keys(1):
+            origins = [origin.decode() for origin in dict.fromkeys(found)]
+            if len(origins) > 1:
+                yield key.decode(), origins
+        shutil.rmtree(spilled)
+
+    def _list_unmapped(self) -> None:
+        with closing(scratch_database(_NAMES)) as names:
+            for item in read_unmapped(self._folder, self._account.files):
+                names.execute(_ADD, (item.step, item.scope, item.name, item.count))
+            query = (
+                "SELECT name, scope, count, step FROM names ORDER BY count DESC, name, scope, step"
+            )
+            _write(
+                self._folder / UNMAPPED, ("name", "scope", "count", "step"), names.execute(query)
+            )
+            count, places = names.execute("SELECT count(*), sum(count) FROM names").fetchone()
+            samples = ", ".join(repr(row[0]) for row in islice(names.execute(query), _SAMPLES))
+        if count:
+            detail = f"{count:,} principals in {places:,} places are not mapped, such as {samples}"
+            notice = Notice(code="principals-unmapped", detail=f"{detail}; {UNMAPPED} has all")
+            self._account.notices["principals-unmapped"] = NoticeCount(count, notice)
+
+    def _note_unused(self) -> None:
+        """Add a notice about patterns that match nothing, of steps that have an effect."""
+        if not sees_all_records(self._account):
+            return
+        used = {*read_used(self._folder, self._account.files)}
+        with_effect = {*self._account.changed, *self._account.filter_codes}
+        unused = [
+            f"{pattern!r} of {step}"
+            for step, pattern in self._settings.steps.patterns
+            if step in with_effect and (step, pattern) not in used
+        ]
+        if unused:
+            detail = f"{len(unused)} patterns match nothing: {', '.join(unused[:_SAMPLES])}"
+            notice = Notice(code="pattern-unused", detail=f"{detail}; expected each to match")
+            self._account.notices["pattern-unused"] = NoticeCount(len(unused), notice)
+
+    def _note_parents(self) -> None:
+        """Add a notice about ACLs that documents of earlier runs may inherit."""
+        if self._settings.target.feedtype == FULL:
+            return
+        for path in self._settings.steps.stored_acls(self._folder):
+            count, example = count_parents(path)
+            if count:
+                detail = (
+                    f"{count:,} ACLs from which others may inherit, such as that of {example!r};"
+                    " documents that earlier runs have sent keep the ACLs that they were sent with:"
+                    " send them again if one of these has changed"
+                )
+                notice = Notice(code="acl-parents", detail=detail)
+                self._account.notices["acl-parents"] = NoticeCount(count, notice)
 
 
 def add_rejects_of_groups(account: Account, settings: Settings) -> None:
     """Add the rejects of the groups that steps have read to the account of all spans."""
-    known = load_known_rejects(settings.accepted_rejects)
+    known = settings.known_rejects
     for path in map(rejects_path, settings.steps.stored_acls(settings.local)):
         if not path.exists():
             continue
+        status = path.stat()
+        file = SpanFile(
+            path=path.name,
+            bytes=status.st_size,
+            sha256=digest_of(path),
+            modified_ns=status.st_mtime_ns,
+        )
+        account.files = [*account.files, file]
         for reject in read_rejects(path):
             action, is_accepted = reject.action or UNREADABLE_ACTION, entry_of(reject) in known
             for counts, key in (
@@ -81,102 +175,11 @@ def add_rejects_of_groups(account: Account, settings: Settings) -> None:
             ):
                 counts[key] = counts.get(key, 0) + 1
             add_reject_sample(account.reject_samples, reject, is_accepted=is_accepted)
-        status = path.stat()
-        file = SpanFile(
-            path=path.name,
-            bytes=status.st_size,
-            sha256=digest_of(path),
-            modified_ns=status.st_mtime_ns,
-        )
-        account.files = [*account.files, file]
-
-
-def _list_urls(
-    account: Account, code: str, path: Path, groups: Iterable[tuple[str, list[str]]], *, verb: str
-) -> None:
-    urls = documents = 0
-    samples: list[str] = []
-
-    def rows() -> Iterator[tuple[str, str]]:
-        nonlocal urls, documents
-        for url, origins in groups:
-            urls, documents = urls + 1, documents + len(origins)
-            if len(samples) < _SAMPLES:
-                samples.append(f"{' and '.join(map(repr, origins[:2]))} {verb} {url!r}")
-            yield from ((url, origin) for origin in origins)
-
-    _write(path, ("url", "origin"), rows())
-    if urls:
-        shared = counted(urls, "URL")
-        detail = f"{documents:,} documents {verb} {shared}; the last of each is left: "
-        notice = Notice(code=code, detail=detail + "; ".join(samples))
-        account.notices[code] = NoticeCount(urls, notice)
-
-
-def _grouped(pairs: Iterable[UrlOrigin], folder: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield each URL with several origins, with those."""
-    spilled = folder / "origins.spill"
-    shutil.rmtree(spilled, ignore_errors=True)
-    spilled.mkdir()
-    spill = Spill(spilled)
-    spill.add(0, ((pair.url.encode(), pair.origin.encode()) for pair in pairs))
-    for key, (found,) in spill.keys(1):
-        origins = [origin.decode() for origin in dict.fromkeys(found)]
-        if len(origins) > 1:
-            yield key.decode(), origins
-    shutil.rmtree(spilled)
-
-
-def _list_unmapped(account: Account, folder: Path) -> None:
-    with closing(scratch_database(_NAMES)) as names:
-        for item in read_unmapped(folder, account.files):
-            names.execute(_ADD, (item.step, item.scope, item.name, item.count))
-        query = "SELECT name, scope, count, step FROM names ORDER BY count DESC, name, scope, step"
-        _write(folder / UNMAPPED, ("name", "scope", "count", "step"), names.execute(query))
-        count, places = names.execute("SELECT count(*), sum(count) FROM names").fetchone()
-        samples = ", ".join(repr(row[0]) for row in islice(names.execute(query), _SAMPLES))
-    if count:
-        detail = f"{count:,} principals in {places:,} places are not mapped, such as {samples}"
-        notice = Notice(code="principals-unmapped", detail=f"{detail}; {UNMAPPED} has all")
-        account.notices["principals-unmapped"] = NoticeCount(count, notice)
 
 
 def sees_all_records(account: Account) -> bool:
     """Whether steps were applied to all records of the source, and none was rejected."""
     return bool(account.read) and not account.reject_codes and UNCHANGED not in account.filter_codes
-
-
-def _note_unused(account: Account, steps: Steps, folder: Path) -> None:
-    """Add a notice about patterns that match nothing, of steps that have an effect."""
-    if not sees_all_records(account):
-        return
-    used = {*read_used(folder, account.files)}
-    with_effect = {*account.changed, *account.filter_codes}
-    unused = [
-        f"{pattern!r} of {step}"
-        for step, pattern in steps.patterns
-        if step in with_effect and (step, pattern) not in used
-    ]
-    if unused:
-        detail = f"{len(unused)} patterns match nothing: {', '.join(unused[:_SAMPLES])}"
-        notice = Notice(code="pattern-unused", detail=f"{detail}; expected each to match")
-        account.notices["pattern-unused"] = NoticeCount(len(unused), notice)
-
-
-def _note_parents(account: Account, settings: Settings) -> None:
-    """Add a notice about ACLs that documents of earlier runs may inherit."""
-    if settings.target.feedtype == FULL:
-        return
-    for path in settings.steps.stored_acls(settings.local):
-        count, example = count_parents(path)
-        if count:
-            detail = (
-                f"{count:,} ACLs from which others may inherit, such as that of {example!r};"
-                " documents that earlier runs have sent keep the ACLs that they were sent with:"
-                " send them again if one of these has changed"
-            )
-            notice = Notice(code="acl-parents", detail=detail)
-            account.notices["acl-parents"] = NoticeCount(count, notice)
 
 
 def _write(path: Path, head: tuple[str, ...], rows: _Rows) -> None:

@@ -21,7 +21,7 @@ from feedferry.pipelines.observer.signals import in_thread
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.schemas.errors import FatalError, FeedferryError
 from feedferry.schemas.units import duration_text
-from feedferry.transforms.convert import CANCELLED
+from feedferry.transforms.conversion.convert import CANCELLED
 from feedferry.transforms.storage.run_folders.find_storage import storage_of
 from feedferry.transforms.storage.storage import Storage
 

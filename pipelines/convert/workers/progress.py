@@ -6,8 +6,8 @@ from functools import cached_property
 from feedferry.pipelines.observer.progress import Snapshot
 from feedferry.schemas.account import Account
 from feedferry.schemas.span import Span
+from feedferry.transforms.conversion.span_progress import progress_reader
 from feedferry.transforms.sources import source_of
-from feedferry.transforms.span_progress import progress_reader
 
 
 class ConvertProgress:

@@ -10,7 +10,6 @@ from pathlib import Path
 import msgspec
 
 from feedferry.pipelines.convert.inputs.input_files import listed_spans
-from feedferry.pipelines.job.draft.init_mapping import draft_for
 from feedferry.pipelines.job.file.job_keys import FEEDS, job_keys
 from feedferry.pipelines.job.file.job_text import json_schema
 from feedferry.pipelines.options.convert_options import ConvertOptions
@@ -138,7 +137,7 @@ def _write_mapping(
         raise ConfigError(
             "⟦output⟧: not given; expected a file, because its mapping is a second file"
         )
-    name, text = draft_for(url, table=table, schema=schema)
+    name, text = ROWS.draft_mapping(url, table=table, schema=schema)
     path = Path(output).with_name(f"{_name_of(name)}{_MAPPING}.yaml")
     if path.exists():
         raise ConfigError(f"{path}: exists; expected another table, or ⟦source {path}⟧")

@@ -9,7 +9,7 @@ import msgspec
 
 from feedferry.pipelines.folders.job_folders import RUNS, find_home, find_run, runs_of
 from feedferry.pipelines.folders.locks import locked_job
-from feedferry.pipelines.folders.remote_folder import opened_remote, runs_below
+from feedferry.pipelines.folders.remote_runs import opened_remote, runs_below
 from feedferry.pipelines.job.file.job import Retention
 from feedferry.pipelines.job.history.retention import remove_runs, runs_to_remove
 from feedferry.pipelines.report.conversion_report import as_text

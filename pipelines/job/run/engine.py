@@ -41,7 +41,8 @@ from feedferry.pipelines.convert.publication.work_folder import (
 from feedferry.pipelines.folders.job_folders import abandon, new_run_id, runs_of, shown_path
 from feedferry.pipelines.folders.locks import PUSHES, WORK, locked_job, locked_output, locked_state
 from feedferry.pipelines.folders.manifest import RUN_LOG, read_manifest, receipts_folder
-from feedferry.pipelines.folders.remote_folder import RemoteFolder, opened_remote
+from feedferry.pipelines.folders.remote_folder import RemoteFolder
+from feedferry.pipelines.folders.remote_runs import opened_remote
 from feedferry.pipelines.job.file.job import Job
 from feedferry.pipelines.job.file.job_text import render
 from feedferry.pipelines.job.history.retention import remove_runs, runs_to_remove

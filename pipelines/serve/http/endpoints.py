@@ -31,11 +31,11 @@ from feedferry.pipelines.serve.http.server import (
     Request,
 )
 from feedferry.pipelines.serve.http.trusted_addresses import ALL, Trust
-from feedferry.pipelines.serve.rehearsal import page, thunderstone_result
+from feedferry.pipelines.serve.rehearsal import page
 from feedferry.pipelines.serve.rehearsal.delivery_table import SetAsideDelivery
 from feedferry.pipelines.serve.rehearsal.index import Index
+from feedferry.pipelines.serve.rehearsal.item_replies import ItemReplies
 from feedferry.pipelines.serve.rehearsal.scenario import BACKLOG, Behaviour
-from feedferry.pipelines.serve.rehearsal.thunderstone_result import ItemReplies
 from feedferry.pipelines.serve.settings import LOOPBACK, ServeSettings
 from feedferry.pipelines.serve.spool_writer import DiskFullError, IncomingFeed, SpoolWriter
 from feedferry.schemas.delivery import Delivery
@@ -51,6 +51,7 @@ from feedferry.schemas.feed import (
 )
 from feedferry.schemas.record import Record
 from feedferry.transforms.formats import by_name
+from feedferry.transforms.sinks.push.wire import replication_result
 from feedferry.transforms.sinks.push.wire.feedergate import BACKLOG_PATH, XMLFEED, XMLGROUPS
 from feedferry.transforms.sinks.push.wire.protocol import Endpoint
 from feedferry.transforms.sinks.push.wire.recvdata import RECVDATA_PATH, RECVDATA_XML
@@ -159,7 +160,7 @@ class Endpoints:
         """Return the reply; store the known facts of the delivery in `facts`."""
         if not self._is_trusted(endpoint, request):
             if endpoint is RECVDATA_XML:
-                return _refuse_data(thunderstone_result.NOT_ALLOWED)
+                return _refuse_data(replication_result.NOT_ALLOWED)
             return _text(UNAUTHORIZED)
         behaviour = self._meet(endpoint.name, request)
         blocks = self._read_body(request, behaviour)
@@ -174,7 +175,7 @@ class Endpoints:
     def _get_data(self, request: Request) -> Reply:
         """Return the result of a request without data, which has no profile either."""
         is_trusted = self._is_trusted(RECVDATA_XML, request)
-        status = thunderstone_result.NO_PROFILE if is_trusted else thunderstone_result.NOT_ALLOWED
+        status = replication_result.NO_PROFILE if is_trusted else replication_result.NOT_ALLOWED
         return _refuse_data(status)
 
     def _get(self, request: Request) -> Reply:
@@ -294,7 +295,7 @@ class Endpoints:
                 return self._take[endpoint.name](form)
         except DiskFullError:
             is_recvdata = endpoint is RECVDATA_XML
-            return _refuse_data(thunderstone_result.FAIL) if is_recvdata else _text(DISK_FULL)
+            return _refuse_data(replication_result.FAIL) if is_recvdata else _text(DISK_FULL)
 
     def _take_feed(self, form: PostedForm) -> Reply:
         return self._store(form, "datasource", form.fields.get("feedtype", ""), FEEDTYPES)
@@ -329,7 +330,7 @@ class Endpoints:
         profile = form.fields.get("profile", "")
         known = self._settings.profiles
         if not profile or (known and profile not in known):
-            return _refuse_data(thunderstone_result.NO_PROFILE)
+            return _refuse_data(replication_result.NO_PROFILE)
         try:
             with self._reading, form.intake.open() as stream:
                 replies = ItemReplies(
@@ -340,7 +341,7 @@ class Endpoints:
                 )
                 result = replies.write(stream)
         except FormatError:
-            return _refuse_data(thunderstone_result.NO_DATA)
+            return _refuse_data(replication_result.NO_DATA)
         with ExitStack() as opened:
             opened.enter_context(result)
             refused = tuple(sorted(form.refused_urls))
@@ -370,7 +371,7 @@ def _json(value: object) -> Reply:
 
 
 def _refuse_data(status: str) -> Reply:
-    return Reply(body=thunderstone_result.refusal(status), content_type="text/xml")
+    return Reply(body=replication_result.refusal(status), content_type="text/xml")
 
 
 def _only(methods: str) -> Reply:

@@ -79,8 +79,8 @@ def test_a_stopped_run_with_a_defect_is_resumed(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     "function",
     [
-        "feedferry.transforms.convert.normalize",
-        "feedferry.transforms.convert.value_notices",
+        "feedferry.transforms.conversion.convert.normalize",
+        "feedferry.transforms.conversion.convert.value_notices",
         "feedferry.transforms.formats.gsa.feed:GsaFeedEncoder._element",
     ],
 )

@@ -11,7 +11,7 @@ from feedferry.pipelines.convert.workers.beam_job import StallWatch, run_to_file
 from feedferry.pipelines.convert.workers.runners import pipeline_options
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.schemas.errors import FatalError
-from feedferry.transforms.convert import CANCELLED
+from feedferry.transforms.conversion.convert import CANCELLED
 from support.archives import put
 
 

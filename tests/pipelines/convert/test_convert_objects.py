@@ -21,7 +21,7 @@ from feedferry.pipelines.job.run.run_result import RunResult
 from feedferry.schemas.account import Account
 from feedferry.schemas.errors import BusyError, ConfigError, FatalError
 from feedferry.schemas.span import Span
-from feedferry.transforms.convert import SpanConversion
+from feedferry.transforms.conversion.convert import SpanConversion
 from feedferry.transforms.storage.objects.object_storage import ObjectStorage
 from feedferry.transforms.storage.run_folders.attempts import Attempt
 from feedferry.transforms.storage.run_folders.find_storage import storage_of
@@ -127,7 +127,7 @@ def test_storage_without_atomic_creation_is_refused(feed: str, uri: str) -> None
 
 
 def test_a_second_driver_is_busy(feed: str) -> None:
-    from feedferry.pipelines.folders.remote_folder import opened_remote
+    from feedferry.pipelines.folders.remote_runs import opened_remote
 
     with opened_remote(URI), pytest.raises(BusyError, match="in use by process"):
         _convert(feed, URI)

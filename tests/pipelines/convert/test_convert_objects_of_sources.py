@@ -10,10 +10,11 @@ from typing import NamedTuple
 import pytest
 
 import feedferry
-from feedferry.pipelines.folders.remote_folder import RemoteFolder, opened_remote
+from feedferry.pipelines.folders.remote_folder import RemoteFolder
+from feedferry.pipelines.folders.remote_runs import opened_remote
 from feedferry.pipelines.job.run.run_result import RunResult
 from feedferry.schemas.errors import BusyError, ConfigError, FatalError
-from feedferry.transforms.convert import SpanConversion
+from feedferry.transforms.conversion.convert import SpanConversion
 from feedferry.transforms.storage.run_folders.find_storage import storage_of
 from support import remotes
 from support.archives import document, gsa_feed, put

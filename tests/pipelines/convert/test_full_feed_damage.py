@@ -19,8 +19,8 @@ from feedferry.schemas.account import merge
 from feedferry.schemas.errors import FeedferryError
 from feedferry.schemas.feed import FULL
 from feedferry.schemas.record import Action, Record
-from feedferry.transforms.convert import convert_on
-from feedferry.transforms.file_spans import begin
+from feedferry.transforms.conversion.convert import convert_on
+from feedferry.transforms.conversion.file_spans import begin
 from feedferry.transforms.formats import GSA_FEED
 from support.damage import FAULTS, full_feed_contents
 

@@ -9,7 +9,7 @@ from feedferry.pipelines.convert.inputs.input_files import REQUESTS, list_spans
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.schemas.errors import FeedferryError, SourceError
 from feedferry.schemas.span import FileSignature, Span
-from feedferry.transforms.file_spans import begin
+from feedferry.transforms.conversion.file_spans import begin
 from feedferry.transforms.formats import ReadOptions
 from feedferry.transforms.sources import sniff_format
 from support.archives import document, gsa_feed, put

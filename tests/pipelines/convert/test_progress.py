@@ -9,9 +9,9 @@ from feedferry.pipelines.convert.workers.progress import ConvertProgress
 from feedferry.pipelines.observer.progress import Snapshot
 from feedferry.schemas.account import Account
 from feedferry.schemas.span import FileSignature, KeyRange, Span
+from feedferry.transforms.conversion.span_progress import SpanProgress, progress_log
 from feedferry.transforms.sources import SpanRequest, read_span
 from feedferry.transforms.sources.listing import ListingEntry, cut_listing, write_listing
-from feedferry.transforms.span_progress import SpanProgress, progress_log
 from support.archives import documents, gsa_feed
 
 FEED = Span(source="a.xml.gz", path="a.xml.gz", format="gsa-feed", signature=FileSignature(size=70))

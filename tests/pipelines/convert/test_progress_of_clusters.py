@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from feedferry.transforms.span_progress import STORED_SECONDS
+from feedferry.transforms.conversion.span_progress import STORED_SECONDS
 from feedferry.transforms.storage.run_folders.find_storage import storage_of
 from support import remotes
 from support.archives import documents, gsa_feed, put

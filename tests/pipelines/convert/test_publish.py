@@ -12,7 +12,7 @@ from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.schemas.account import Account, Chunk, SpanFile
 from feedferry.schemas.errors import FatalError
 from feedferry.schemas.span import Span
-from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.formats import ReadOptions, WriteOptions
 from feedferry.transforms.rules.adapt import Target
 from support.archives import put

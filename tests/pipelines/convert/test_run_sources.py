@@ -26,8 +26,8 @@ from feedferry.schemas.choices import SpoolHistory
 from feedferry.schemas.errors import ConfigError, FatalError, StoppedError
 from feedferry.schemas.sent_document import SentDocument, StateChange
 from feedferry.schemas.span import Span
-from feedferry.transforms.conversion_settings import Settings
-from feedferry.transforms.convert import convert
+from feedferry.transforms.conversion.conversion_settings import Settings
+from feedferry.transforms.conversion.convert import convert
 from feedferry.transforms.sources import SourceRun
 from feedferry.transforms.storage.state import StateHead, open_state, update_state
 from support.archives import gsa_feed, put

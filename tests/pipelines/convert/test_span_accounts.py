@@ -11,7 +11,7 @@ from feedferry.pipelines.convert.publication.span_accounts import collect
 from feedferry.schemas.account import Account, Chunk, SpanFile, merge
 from feedferry.schemas.errors import FatalError
 from feedferry.schemas.span import Span
-from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.formats import ReadOptions, WriteOptions
 from feedferry.transforms.rules.adapt import Target
 from feedferry.transforms.storage.run_folders.attempts import Attempt

@@ -166,7 +166,7 @@ def test_rejects_of_a_run_in_object_storage_are_exported_and_accepted(
 
 
 def test_two_pushes_at_once_are_refused(converted: str, appliance: Served) -> None:
-    from feedferry.pipelines.folders.remote_folder import opened_remote
+    from feedferry.pipelines.folders.remote_runs import opened_remote
 
     with opened_remote(converted), pytest.raises(BusyError, match=f"process {os.getpid()}"):
         feedferry.push(converted, appliance.url)

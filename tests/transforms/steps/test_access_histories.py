@@ -21,8 +21,8 @@ from feedferry.schemas.acl import Access, Scope
 from feedferry.schemas.errors import StoppedError
 from feedferry.schemas.record import Action, Record
 from feedferry.schemas.span import Span
-from feedferry.transforms.conversion_settings import Settings
-from feedferry.transforms.convert import convert
+from feedferry.transforms.conversion.conversion_settings import Settings
+from feedferry.transforms.conversion.convert import convert
 from feedferry.transforms.formats import ReadOptions, WriteOptions
 from feedferry.transforms.formats.fast_path.elements.singly import singly
 from feedferry.transforms.rules.adapt import Target

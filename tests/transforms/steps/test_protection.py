@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from feedferry.pipelines.convert.inputs.step_inputs import SpanInputs
-from feedferry.pipelines.convert.publication.step_lists import list_results
+from feedferry.pipelines.convert.publication.step_lists import StepLists
 from feedferry.schemas.account import Account, check_balance
 from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from feedferry.schemas.record import Action, Arrival, Content, Meta, Provenance, Record
 from feedferry.schemas.span import Span
 from feedferry.testing.strategies import records
-from feedferry.transforms.conversion_settings import Settings
-from feedferry.transforms.convert import convert
+from feedferry.transforms.conversion.conversion_settings import Settings
+from feedferry.transforms.conversion.convert import convert
 from feedferry.transforms.formats import AVRO, ReadOptions, WriteOptions, write_all
 from feedferry.transforms.formats.fast_path.elements.singly import singly
 from feedferry.transforms.rules.adapt import Target
@@ -141,7 +141,7 @@ def converted(
     )
     account = convert(span, stated)
     assert account.stopped is None
-    list_results(account, stated)
+    StepLists(account, stated).write()
     written = []
     for chunk in account.chunks:
         request: SpanRequest[None] = SpanRequest(span=replace(span, path=str(work / chunk.path)))

@@ -115,5 +115,16 @@ class DatabaseSource(Source[RowMapping]):
         )
         update_state(path, changes, before=generation, stamp=stamp)
 
+    def draft_mapping(
+        self, connection: str, *, table: str | None = None, schema: str | None = None
+    ) -> tuple[str, str]:
+        """Return the name of a table and the draft of its mapping file.
+
+        Raises ConfigError unless a table is named or there is only one.
+        """
+        from feedferry.transforms.sources.database.tables.table_draft import draft_table
+
+        return draft_table(connection, table=table, schema=schema)
+
 
 ROWS = DatabaseSource()

@@ -29,8 +29,8 @@ from feedferry.schemas.record import (
 from feedferry.schemas.reject import Filtered, Reject
 from feedferry.schemas.span import Span
 from feedferry.testing.strategies import memberships, provenances, records
-from feedferry.transforms.conversion_settings import Settings
-from feedferry.transforms.convert import convert
+from feedferry.transforms.conversion.conversion_settings import Settings
+from feedferry.transforms.conversion.convert import convert
 from feedferry.transforms.formats.base import ReadOptions, ReadResult, WriteOptions, write_all
 from feedferry.transforms.formats.canonical import jsonl
 from feedferry.transforms.formats.fast_path.elements.singly import singly

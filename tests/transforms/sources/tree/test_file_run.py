@@ -295,7 +295,7 @@ def test_most_plain_files_are_written_by_plans(
 ) -> None:
     write(folder, {f"{number:02}.txt": (b"a", 0, 0o644) for number in range(30)})
     target = Target(format="gsa-feed", datasource="docs", feedtype="full")
-    with caplog.at_level("DEBUG", "feedferry.transforms.convert"):
+    with caplog.at_level("DEBUG", "feedferry.transforms.conversion.convert"):
         converted(folder, Tree(root=str(folder), base_url=BASE), target, 10)
     assert "29 of 30 records by a plan" in caplog.text
 

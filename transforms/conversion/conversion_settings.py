@@ -7,10 +7,22 @@ from msgspec.structs import replace
 
 from feedferry.schemas.feed import Feed
 from feedferry.schemas.notice import REFUSED
-from feedferry.transforms.formats import Encoder, ReadOptions, WriteOptions, by_name, format_of
+from feedferry.transforms.conversion.span_progress import ProgressLog, progress_log
+from feedferry.transforms.formats import (
+    Encoder,
+    Format,
+    ReadOptions,
+    WriteOptions,
+    by_name,
+    format_of,
+)
 from feedferry.transforms.formats.base import Target
+from feedferry.transforms.rules.known_rejects import load_known_rejects
+from feedferry.transforms.rules.older_versions import OlderVersions, load_older_versions
 from feedferry.transforms.sources import SourceConfig
 from feedferry.transforms.steps import Steps
+from feedferry.transforms.storage.run_folders.find_storage import storage_of
+from feedferry.transforms.storage.storage import Storage
 
 UP_TO_DATE = "up-to-date"
 """The code of a document that a program did not give, because it has not changed."""
@@ -61,6 +73,31 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """The folder of the run on this machine."""
         return Path(self.local_folder or self.folder)
 
+    @property
+    def storage(self) -> Storage:
+        """The storage of the folder of the run."""
+        return storage_of(self.folder)
+
+    @property
+    def target_format(self) -> Format:
+        """The format of the target."""
+        return by_name(self.target.format)
+
+    @property
+    def known_rejects(self) -> frozenset[str]:
+        """The rejects that are accepted; raises ConfigError if their list cannot be read."""
+        return load_known_rejects(self.accepted_rejects)
+
+    @property
+    def versions(self) -> OlderVersions:
+        """The versions of documents that are not to be written."""
+        return load_older_versions(self.folder, self.older_versions)
+
+    @property
+    def progress_log(self) -> ProgressLog:
+        """The log of the progress of spans."""
+        return progress_log(self.progress, self.begun)
+
 
 def make_encoder(settings: Settings, feed: Feed | None, *, memberships: bool) -> Encoder:
     """Return the encoder of a chunk of a feed."""
@@ -68,4 +105,4 @@ def make_encoder(settings: Settings, feed: Feed | None, *, memberships: bool) ->
     if feed is not None:
         writing = replace(writing, feed=feed)
     format_ = format_of(settings.target, memberships=memberships)
-    return (format_ or by_name(settings.target.format)).make_encoder(writing)
+    return (format_ or settings.target_format).make_encoder(writing)

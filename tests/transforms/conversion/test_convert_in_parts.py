@@ -17,15 +17,22 @@ from feedferry.schemas.record import Record
 from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import Span
 from feedferry.testing.defects import break_at
-from feedferry.transforms import file_spans
-from feedferry.transforms.conversion_settings import Settings
-from feedferry.transforms.convert import convert, convert_on
-from feedferry.transforms.file_spans import GuessedSpans, begin, cut, guess, parts, survey
+from feedferry.transforms.conversion import file_spans
+from feedferry.transforms.conversion.conversion_settings import Settings
+from feedferry.transforms.conversion.convert import convert, convert_on
+from feedferry.transforms.conversion.file_spans import (
+    GuessedSpans,
+    begin,
+    cut,
+    guess,
+    parts,
+    survey,
+)
+from feedferry.transforms.conversion.span_progress import SpanProgress, progress_reader
 from feedferry.transforms.formats import AVRO, ReadOptions, WriteOptions, by_name
 from feedferry.transforms.formats.base import Survey
 from feedferry.transforms.rules.adapt import Target
 from feedferry.transforms.sources.files import sign_path
-from feedferry.transforms.span_progress import SpanProgress, progress_reader
 from feedferry.transforms.storage.atomic import read_rejects
 from support.archive_damage import HEADER, SYNC, block, containers, document, line_files
 from support.archives import gsa_feed, jsonl, put

@@ -6,7 +6,7 @@ from typing import IO
 import pytest
 from lxml import etree
 
-from feedferry.pipelines.serve.rehearsal.thunderstone_result import ItemReplies
+from feedferry.pipelines.serve.rehearsal.item_replies import ItemReplies
 from support.rehearsal import DATA_HEAD, HOST, data, item
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from feedferry.schemas.account import Account
 from feedferry.schemas.errors import FatalError
-from feedferry.transforms.span_progress import (
+from feedferry.transforms.conversion.span_progress import (
     ProgressReader,
     SpanProgress,
     StoredProgressLog,

@@ -20,13 +20,13 @@ from feedferry.schemas.record import Content, Encoding, Record
 from feedferry.schemas.reject import DEFECT
 from feedferry.schemas.span import FileSignature, Span
 from feedferry.testing.defects import break_at
-from feedferry.transforms.conversion_settings import Settings
-from feedferry.transforms.convert import CANCELLED, convert
+from feedferry.transforms.conversion.conversion_settings import Settings
+from feedferry.transforms.conversion.convert import CANCELLED, convert
+from feedferry.transforms.conversion.span_progress import SpanProgress, progress_reader
 from feedferry.transforms.formats import ContentOptions, ReadOptions, WriteOptions, by_name
 from feedferry.transforms.formats.canonical.jsonl import read as read_native
 from feedferry.transforms.rules.adapt import Target
 from feedferry.transforms.rules.known_rejects import add_known_rejects
-from feedferry.transforms.span_progress import SpanProgress, progress_reader
 from support.archives import (
     ACL,
     BROKEN,

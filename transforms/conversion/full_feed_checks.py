@@ -14,10 +14,9 @@ from feedferry.schemas.feed import FULL, Feed, FullFeed, Hole
 from feedferry.schemas.notice import Loss
 from feedferry.schemas.record import Action
 from feedferry.schemas.span import Span
-from feedferry.transforms.chunk import write_chunk
-from feedferry.transforms.conversion_settings import UP_TO_DATE, Settings, make_encoder
-from feedferry.transforms.formats import by_name, format_of
-from feedferry.transforms.storage.run_folders.find_storage import storage_of
+from feedferry.transforms.conversion.chunk import write_chunk
+from feedferry.transforms.conversion.conversion_settings import UP_TO_DATE, Settings, make_encoder
+from feedferry.transforms.formats import format_of
 
 _FeedKey = tuple[str | None, str | None, bool, bool]
 
@@ -30,7 +29,7 @@ def settle_full_feeds(account: Account, settings: Settings) -> None:
     full feed with holes unless `settings.accept_holes`. A feed that is empty only because of its
     holes never gets a chunk.
     """
-    format_ = by_name(settings.target.format)
+    format_ = settings.target_format
     for number, feed in enumerate(_full_feeds(account, settings)):
         holes = [hole for hole in account.holes if _is_in(hole, feed)]
         missing = sum(hole.count for hole in holes)
@@ -55,7 +54,7 @@ def settle_full_feeds(account: Account, settings: Settings) -> None:
 def _full_feeds(account: Account, settings: Settings) -> Iterable[FullFeed]:
     """Return each full feed once; with --feedtype full there is one, whatever was read."""
     feeds: dict[_FeedKey, FullFeed] = {}
-    format_ = by_name(settings.target.format)
+    format_ = settings.target_format
     is_groups = format_.holds_only_memberships
     for feed in account.full_feeds:
         if format_.has_feedtypes and not format_of(settings.target, memberships=feed.memberships):
@@ -78,7 +77,7 @@ def _full_feeds(account: Account, settings: Settings) -> Iterable[FullFeed]:
 
 def _actions_written(feed: FullFeed, chunks: Iterable[Chunk], settings: Settings) -> set[str]:
     """Return the actions of the records of a feed in the chunks."""
-    if not by_name(settings.target.format).has_feedtypes:
+    if not settings.target_format.has_feedtypes:
         return {Action.ADD.value} if feed.has_records else set()
     key = FULL, feed.datasource, feed.origin, _format_name(feed, settings)
     return {
@@ -112,7 +111,7 @@ def _write_empty(feed: FullFeed, settings: Settings, number: int) -> Chunk:
     encoder = make_encoder(settings, stated, memberships=feed.memberships)
     name = f"{feed.span}-empty-{number}.{encoder.extension}"
     return replace(
-        write_chunk(storage_of(settings.folder), name, encoder.prolog() + encoder.epilog()),
+        write_chunk(settings.storage, name, encoder.prolog() + encoder.epilog()),
         source=feed.source,
         format=_format_name(feed, settings),
         datasource=feed.datasource,

@@ -20,7 +20,7 @@ from feedferry.schemas.membership import RecordOrMembership
 from feedferry.schemas.record import Action, Arrival, Content, Provenance, Record
 from feedferry.schemas.reject import record_error
 from feedferry.schemas.span import Span
-from feedferry.transforms.chunk import FRAME_BYTES, ChunkWriter
+from feedferry.transforms.conversion.chunk import FRAME_BYTES, ChunkWriter
 from feedferry.transforms.formats import Encoder, WriteOptions, by_name
 from feedferry.transforms.formats.base import write_all
 from feedferry.transforms.storage.storage import LocalStorage

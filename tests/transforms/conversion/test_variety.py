@@ -66,7 +66,7 @@ def test_elements_that_close_themselves_are_in_the_batch_of_their_neighbours(
         for n in range(100)
     ]
     data = feed("".join(records))
-    caplog.set_level(logging.DEBUG, "feedferry.transforms.convert")
+    caplog.set_level(logging.DEBUG, "feedferry.transforms.conversion.convert")
     assert conversion(data, GSA_FEED, batch_records=size) == conversion(
         data, GSA_FEED, batch_records=0
     )
@@ -83,7 +83,7 @@ def test_an_acl_that_all_records_share_is_a_constant(
 ) -> None:
     acl = f'<acl><principal scope="group" access="permit">{name}</principal></acl>'
     data = feed("".join(record(n, acl + METADATA.format(n)) for n in range(50)))
-    caplog.set_level(logging.DEBUG, "feedferry.transforms.convert")
+    caplog.set_level(logging.DEBUG, "feedferry.transforms.conversion.convert")
     assert conversion(data, GSA_FEED, batch_records=size) == conversion(
         data, GSA_FEED, batch_records=0
     )
@@ -112,7 +112,7 @@ def planned(
     with by_parser():
         single = conversion(data, target, batch_records=0)
     caplog.clear()
-    caplog.set_level(logging.DEBUG, "feedferry.transforms.convert")
+    caplog.set_level(logging.DEBUG, "feedferry.transforms.conversion.convert")
     assert conversion(data, target, batch_records=size) == single
     [count] = [int(row[1]) for row in re.finditer(r": (\d+) of \d+ records by a plan", caplog.text)]
     return count

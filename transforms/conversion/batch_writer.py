@@ -16,7 +16,7 @@ from feedferry.schemas.notice import Loss, Notice
 from feedferry.schemas.record import Provenance, Record
 from feedferry.schemas.reject import Filtered, Reject, record_error
 from feedferry.schemas.span import SpanEnd
-from feedferry.transforms.chunk import ChunkWriter
+from feedferry.transforms.conversion.chunk import ChunkWriter
 from feedferry.transforms.formats import Encoder
 from feedferry.transforms.formats.base import Adapter
 from feedferry.transforms.formats.fast_path.columns.holes import InspectedError

@@ -1,4 +1,4 @@
-"""A draft of a mapping file for a table."""
+"""A draft of a mapping file for a table that a database describes."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from feedferry.transforms.sources.database.mapping.mapping_draft import TableCol
 from feedferry.transforms.sources.database.mapping.row_mapping import RowMapping
 
 
-def draft_for(
+def draft_table(
     connection: str, *, table: str | None = None, schema: str | None = None
 ) -> tuple[str, str]:
     """Return the name of a table and its draft.

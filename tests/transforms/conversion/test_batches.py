@@ -331,7 +331,7 @@ def test_records_that_are_alike_are_written_by_a_plan(
 
 def test_a_comparison_with_a_plan_costs_no_batch(caplog: pytest.LogCaptureFixture) -> None:
     """Not even where a number is left out of the output if it is 0."""
-    caplog.set_level(logging.DEBUG, "feedferry.transforms.convert")
+    caplog.set_level(logging.DEBUG, "feedferry.transforms.conversion.convert")
     many = "".join(f'<record url="http://www.example.com/{number}"/>\n' for number in range(1000))
     conversion(feed_of(many, feedtype="incremental"), target_of("jsonl"), batch_records=10)
     assert "990 of 1000 records by a plan, in 99 batches" in caplog.text
@@ -396,7 +396,7 @@ def test_a_hostile_value_costs_no_plan_but_that_of_its_record(
     records[place] = varied({**others, column: value})
     data = feed_of("\n".join(records), feedtype="incremental")
     single = conversion(data, target_of("avro"), batch_records=0)
-    caplog.set_level(logging.DEBUG, "feedferry.transforms.convert")
+    caplog.set_level(logging.DEBUG, "feedferry.transforms.conversion.convert")
     assert conversion(data, target_of("avro"), batch_records=4) == single
     assert planned(place, single) in caplog.text
 
@@ -434,7 +434,7 @@ def test_a_hostile_value_costs_no_plan_but_that_of_its_item(
     )
     with by_parser():
         single = conversion(data, target_of("avro"), batch_records=0, format_="thunderstone")
-    caplog.set_level(logging.DEBUG, "feedferry.transforms.convert")
+    caplog.set_level(logging.DEBUG, "feedferry.transforms.conversion.convert")
     batched = conversion(data, target_of("avro"), batch_records=4, format_="thunderstone")
     assert batched == single
     assert planned(place, single) in caplog.text
@@ -465,7 +465,7 @@ def test_items_that_are_alike_are_written_by_a_plan(
 ) -> None:
     own = {} if name == "thunderstone" else {"datasource": "d", "feedtype": "incremental"}
     target = replace(target_of(name), **own)
-    with caplog.at_level("DEBUG", "feedferry.transforms.convert"):
+    with caplog.at_level("DEBUG", "feedferry.transforms.conversion.convert"):
         conversion(document(ITEMS), target, batch_records=4, format_="thunderstone")
     [planned] = [message for message in caplog.messages if " by a plan, " in message]
     single = 8 if name.startswith("gsa-feed") else 4  # the first of a feed; the examples of losses

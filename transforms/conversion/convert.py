@@ -42,12 +42,13 @@ from feedferry.schemas.reject import (
     reject_record,
 )
 from feedferry.schemas.span import Span, SpanEnd
-from feedferry.transforms.batch import BatchWriter, SingleResult
-from feedferry.transforms.chunk import ChunkWriter
+from feedferry.transforms.conversion.batch_writer import BatchWriter, SingleResult
+from feedferry.transforms.conversion.chunk import ChunkWriter
+from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.conversion.feed_targets import FeedTargets, in_feed
 from feedferry.transforms.conversion.full_feeds import FullFeedLog
 from feedferry.transforms.conversion.span_account import UNREADABLE_ACTION, SpanAccount
-from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.conversion.span_progress import SpanProgress
 from feedferry.transforms.formats import (
     ReadResult,
     find_format,
@@ -61,17 +62,15 @@ from feedferry.transforms.formats.holding.values import notices as value_notices
 from feedferry.transforms.rules.adapt import (
     adapt_membership,
 )
-from feedferry.transforms.rules.known_rejects import entry_of, load_known_rejects
+from feedferry.transforms.rules.known_rejects import entry_of
 from feedferry.transforms.rules.normalize import normalize
-from feedferry.transforms.rules.older_versions import VersionLog, load_older_versions
+from feedferry.transforms.rules.older_versions import VersionLog
 from feedferry.transforms.sources import SpanRequest, read_span
-from feedferry.transforms.span_progress import SpanProgress, progress_log
 from feedferry.transforms.steps.run_lists import RunLists
 from feedferry.transforms.storage.atomic import (
     read_stored_rejects,
 )
 from feedferry.transforms.storage.run_folders.attempts import SPAN_REJECTS, Attempt
-from feedferry.transforms.storage.run_folders.find_storage import storage_of
 from feedferry.transforms.storage.storage import is_object
 
 CANCELLED = "cancelled"
@@ -101,7 +100,7 @@ def convert_on(
         following = account.next
         if following is None and account.stopped is None:
             for wrong in {guess.name for guess in attempted if guess.name not in names}:
-                progress_log(settings.progress, settings.begun).finish(wrong, None)
+                settings.progress_log.finish(wrong, None)
 
 
 def convert(span: Span, settings: Settings, *, by: type[Attempt] = Attempt) -> Account:
@@ -110,12 +109,12 @@ def convert(span: Span, settings: Settings, *, by: type[Attempt] = Attempt) -> A
     An account of an earlier attempt is returned if its files are complete. Errors that a user can
     fix are not raised: the account then says why the span was stopped.
     """
-    older = load_older_versions(settings.folder, settings.older_versions)
+    older = settings.versions
     if settings.older_versions and not older.may_be_in(span.name):
         settings = replace(settings, older_versions="")
-    storage, version = storage_of(settings.folder), settings.older_versions
-    attempt = by(storage, span, verify=settings.verify, version=version)
-    progress = progress_log(settings.progress, settings.begun)
+    version = settings.older_versions
+    attempt = by(settings.storage, span, verify=settings.verify, version=version)
+    progress = settings.progress_log
     if (earlier := attempt.find_account(begun=settings.begun)) is not None:
         progress.finish(span.name, SpanProgress.of(earlier))
         return _accept_rejects(earlier, span, settings)
@@ -135,7 +134,7 @@ def convert(span: Span, settings: Settings, *, by: type[Attempt] = Attempt) -> A
 
 def _check_cancelled(settings: Settings) -> None:
     """Raise FatalError if the job was cancelled: its runner may let tasks run to the end."""
-    if settings.progress is not None and storage_of(settings.folder).get(CANCELLED) is not None:
+    if settings.progress is not None and settings.storage.get(CANCELLED) is not None:
         raise FatalError("the job was cancelled")
 
 
@@ -156,7 +155,7 @@ class _ProgressWriter:
     def __init__(self, span: Span, settings: Settings) -> None:
         self._span = span
         self._settings = settings
-        self._log = progress_log(settings.progress, settings.begun)
+        self._log = settings.progress_log
         self._due_at = time.monotonic() + _PROGRESS_SECONDS
 
     def write_if_due(self, account: SpanAccount, stored_bytes: int) -> None:
@@ -190,7 +189,7 @@ class SpanConversion:
             reserved_bytes=_RESTATED_BYTES if self._feeds.has_feeds else 0,
             max_records=1 if target_format.has_one_record else settings.max_chunk_records,
         )
-        self._older = load_older_versions(settings.folder, settings.older_versions)
+        self._older = settings.versions
         batch_records = 0 if settings.older_versions else settings.batch_records
         self._request = SpanRequest(
             span=span,
@@ -404,12 +403,12 @@ class SpanConversion:
 
 def _accept_rejects(account: Account, span: Span, settings: Settings) -> Account:
     """Return the account of an earlier attempt with the rejects that are accepted now."""
-    known = load_known_rejects(settings.accepted_rejects)
+    known = settings.known_rejects
     if not (known or account.accepted_rejects):
         return account
     accepted, samples = Counter[str](), dict[str, tuple[RejectSample, ...]]()
     full_feeds = FullFeedLog(span, settings.target)
-    run = storage_of(settings.folder)
+    run = settings.storage
     for file in account.files:
         if file.path.endswith(SPAN_REJECTS):
             for reject in read_stored_rejects(run, file.path):

@@ -22,8 +22,8 @@ import sys
 import msgspec
 from feedferry.schemas.span import Span
 from feedferry.transforms.rules.adapt import Target
-from feedferry.transforms.conversion_settings import Settings
-from feedferry.transforms.convert import convert
+from feedferry.transforms.conversion.conversion_settings import Settings
+from feedferry.transforms.conversion.convert import convert
 from feedferry.transforms.formats import ReadOptions, WriteOptions
 
 span = Span(source=sys.argv[1], format="gsa-feed")
