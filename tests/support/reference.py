@@ -28,7 +28,7 @@ _KEYED = (
     "A flag with a key is described there. A flag for a list, such as `--include`, may be repeated."
 )
 _WITH_KEY = "With a [key](../job-file.md#keys)"
-_FLAG = re.compile(r"(?<!\S)--?[a-z][\w-]*(?![\w.])")
+_FLAG = re.compile(r"(?<!\S)--?[a-z][\w-]*(?!\w|-|\.\w)")
 _FACTS = re.compile(r"( May be repeated\.)?(  \[.*\])?$")
 _LONG = re.compile(r"--[\w-]+")
 _INDEX = """\
