@@ -127,7 +127,7 @@ def pytest_testnodedown(node: Any) -> None:  # a worker of xdist
     sizes.append(getattr(node, "workeroutput", {}).get("bytes", 0))
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter") -> None:
     """Show what was skipped, in one line for all missing programs, and the memory of workers."""
     reasons = [
         str(report.longrepr[2]).removeprefix("Skipped: ")

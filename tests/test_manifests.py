@@ -19,10 +19,14 @@ from support.runs import ROOT
 FOLDER = ROOT / "docs" / "cluster"
 MANIFESTS = ("cronjob", "dask", "flink")
 FEEDFERRY = f"feedferry:{version('feedferry')}"
+BEAM_END = re.search(r'"apache-beam>=.*,<2\.(\d+)"', (ROOT / "pyproject.toml").read_text("utf-8"))
+assert BEAM_END
+BEAM = f"2.{int(BEAM_END[1]) - 1}.0"
+"""The newest release of the range."""
 IMAGES = {
     FEEDFERRY,
     "flink:1.19-java17",
-    f"apache/beam_flink1.19_job_server:{version('apache-beam')}",
+    f"apache/beam_flink1.19_job_server:{BEAM}",
 }
 API_VERSIONS = {
     "ConfigMap": "v1",
@@ -158,7 +162,7 @@ def instructions() -> list[tuple[str, str]]:
 def test_the_image_is_built_in_stages_and_does_not_run_as_root() -> None:
     stages = [value for name, value in instructions() if name == "FROM"]
     assert len(stages) == 3
-    assert f"apache/beam_python3.11_sdk:{version('apache-beam')} AS beam" in stages
+    assert f"apache/beam_python3.11_sdk:{BEAM} AS beam" in stages
     assert [value for name, value in instructions() if name == "USER"] == ["10001"]
 
 

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 
 import click
@@ -16,6 +16,11 @@ from feedferry.transforms.sources import SOURCES
 SHARING = "convert"
 """The command whose page describes the flags that others have too."""
 
+JOB_SHARING = "run"
+"""The command whose page describes `JOB_FLAGS`, those of commands that take a job."""
+
+JOB_FLAGS = ("--set", "--profile")
+
 DISPLAY = "Display"
 """The section of flags that every command has; the pages of other commands do not name them."""
 
@@ -23,7 +28,7 @@ _KEYED = (
     "A flag with a key is described there. A flag for a list, such as `--include`, may be repeated."
 )
 _WITH_KEY = "With a [key](../job-file.md#keys)"
-_FLAG = re.compile(r"(?<!\S)--?[a-z][\w-]*(?![\w.])")
+_FLAG = re.compile(r"(?<!\S)--?[a-z][\w-]*(?!\w|-|\.\w)")
 _FACTS = re.compile(r"( May be repeated\.)?(  \[.*\])?$")
 _LONG = re.compile(r"--[\w-]+")
 _INDEX = """\
@@ -99,7 +104,7 @@ def _lines(context: click.Context, heading: str) -> Iterator[str]:
 
 
 def _flags(context: click.Context, heading: str) -> Iterator[str]:
-    """Yield the flags of a command, and the names of those of convert."""
+    """Yield the flags of a command, and the names of those of convert and run."""
     sections = _rows(context)
     if sections:
         yield from (f"{heading} Flags", "")
@@ -108,16 +113,33 @@ def _flags(context: click.Context, heading: str) -> Iterator[str]:
         for title, rows in sections.items():
             yield from (f"{heading}# {title}", "", *_described(rows))
         return
-    shared = _shared_sections()
-    others = {row for rows in shared.values() for row in rows}
-    named_once = {*shared[DISPLAY]}
-    yield from _described([row for rows in sections.values() for row in rows if row not in others])
-    taken = {row for rows in sections.values() for row in rows} & others - named_once
-    if taken:
-        missing = others - taken - named_once
-        named, but = (missing, "all but ") if len(missing) <= len(taken) else (taken, "")
-        rows = [row for section in shared.values() for row in section if row in named]
-        yield from (f"As for [{SHARING}]({SHARING}.md#flags): {but}{_names(rows)}.", "")
+    shared = {title: rows for title, rows in _sections_of(SHARING).items() if title != DISPLAY}
+    named_once = {*_sections_of(SHARING)[DISPLAY]}
+    others = {row for rows in shared.values() for row in rows} | named_once
+    mine = [row for rows in sections.values() for row in rows if row not in others]
+    of_jobs: list[tuple[str, str]] = []
+    if context.command is not feedferry.commands[JOB_SHARING]:
+        declared = {row for rows in _sections_of(JOB_SHARING).values() for row in rows}
+        of_jobs = [row for row in mine if row in declared and _name(row) in JOB_FLAGS]
+    yield from _described([row for row in mine if row not in of_jobs])
+    if of_jobs:
+        yield from (f"As for [{JOB_SHARING}]({JOB_SHARING}.md#flags): {_names(of_jobs)}.", "")
+    taken = {row for rows in sections.values() for row in rows}
+    parts = [part for title, rows in shared.items() if (part := _part_of(title, rows, taken))]
+    if parts:
+        yield from (f"As for [{SHARING}]({SHARING}.md#flags): {'; '.join(parts)}.", "")
+
+
+def _part_of(
+    title: str, rows: Sequence[tuple[str, str]], taken: Collection[tuple[str, str]]
+) -> str:
+    """Return the heading of a section without the flags that are missing, or the flags alone."""
+    present = [row for row in rows if row in taken]
+    missing = [row for row in rows if row not in taken]
+    if len(missing) >= len(present) or len(present) == 1:
+        return _names(present)
+    link = f"[{title}]({SHARING}.md#{title.lower().replace(' ', '-')})"
+    return f"{link} but {_names(missing)}" if missing else link
 
 
 def _names(rows: Sequence[tuple[str, str]]) -> str:
@@ -147,10 +169,10 @@ def _list(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 
 @cache
-def _shared_sections() -> dict[str, list[tuple[str, str]]]:
-    """Return the flags of convert, which describes them for other commands."""
-    command = feedferry.commands[SHARING]
-    return _rows(click.Context(command, info_name=SHARING, parent=click.Context(feedferry)))
+def _sections_of(name: str) -> dict[str, list[tuple[str, str]]]:
+    """Return the flags of a command that describes them for others."""
+    command = feedferry.commands[name]
+    return _rows(click.Context(command, info_name=name, parent=click.Context(feedferry)))
 
 
 def _words(context: click.Context) -> str:

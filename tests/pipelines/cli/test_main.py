@@ -137,7 +137,7 @@ def test_the_exit_code_is_that_of_the_run_and_nothing_is_printed(
             [*MINIMUM, "--jobs", "0"],
             "feedferry: --jobs: '0'; expected a number of processes, 1 or more\n",
         ),
-        ([*MINIMUM, "--job", "2"], "feedferry: No such option '--job'."),
+        ([*MINIMUM, "--job", "2"], "feedferry: No such option"),
         (["transmogrify"], "feedferry: No such command 'transmogrify'. See feedferry --help.\n"),
         ([], "Usage: feedferry [OPTIONS] COMMAND [ARGS]..."),
     ],

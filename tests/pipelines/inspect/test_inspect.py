@@ -328,7 +328,7 @@ def test_a_record_that_cannot_be_shown_is_a_reject() -> None:
             "feedferry: INPUT: 'gone.xml' is not there; expected a file, folder, glob, uri or -\n",
         ),
         (["a.jsonl", "--head", "0"], 2, "feedferry: --head: '0'; expected a number of records, "),
-        (["a.jsonl", "--tail", "1"], 2, "feedferry: No such option '--tail'."),
+        (["a.jsonl", "--tail", "1"], 2, "feedferry: No such option"),
         (["note.txt"], 2, "feedferry: INPUT: 'note.txt' looks like plain text; expected one of "),
         (["torn.jsonl.gz"], 4, "feedferry: torn.jsonl.gz: "),
     ],

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import asdict
 
 from feedferry.schemas.errors import ConfigError
 from feedferry.transforms.registry import Registry
@@ -23,7 +23,7 @@ EXPECTED_PROXY = "expected http://HOST:PORT or https://HOST:PORT"
 
 def test_a_kind_of_appliance_has_an_endpoint_for_documents() -> None:
     with pytest.raises(ValueError, match="acme: no endpoints with formats; expected one"):
-        replace(FEEDERGATE, name="acme", endpoints=())
+        ApplianceProtocol(**{**asdict(FEEDERGATE), "name": "acme", "endpoints": ()})
 
 
 def refusal(url: str, **options: Any) -> str:
@@ -171,7 +171,7 @@ def test_a_folder_is_named_after_an_appliance(url: str, profile: str, name: str)
 
 
 TOY = """
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 from feedferry.transforms.sinks.push.wire.feedergate import FEEDERGATE
 
 def find_url(address):
