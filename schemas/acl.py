@@ -67,11 +67,26 @@ class Principal(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unkn
     unqualified: bool = False
 
 
+class AclLayer(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Entries of a decision that count together, a denial before a permit.
+
+    `part` is the number of its part, from 0.
+    """
+
+    part: int
+    principals: tuple[Principal, ...] = ()
+
+
 class Acl(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The principals of one URL, in source order.
 
     `alone` marks an ACL without a document: the ACL of a folder, or a new ACL of a document that
     was sent before.
+
+    `decision` is what the ACL and all above it decide, in order, if that was resolved; the layers
+    of a part are neighbours. In each part, the first layer that names the user decides, and without
+    one, the user is denied. A user whom all parts permit may see the document. Without layers, the
+    decision is not resolved.
     """
 
     inheritance: Inheritance | None = None
@@ -79,8 +94,20 @@ class Acl(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown_fi
     inherit_fragment: str | None = None
     principals: tuple[Principal, ...] = ()
     alone: bool = False
+    decision: tuple[AclLayer, ...] = ()
+
+    @property
+    def inherits(self) -> bool:
+        """Whether other ACLs have a part in the decision about its document."""
+        return self.inherit_from is not None or self.inherit_fragment is not None
 
     @property
     def permits_nobody(self) -> bool:
         """Whether no principal is permitted, and there is no other ACL to inherit from."""
+        if self.decision:
+            return not any(
+                principal.access is Access.PERMIT
+                for layer in self.decision
+                for principal in layer.principals
+            )
         return self.inherit_from is None and all(p.access is Access.DENY for p in self.principals)

@@ -331,8 +331,12 @@ class _EncoderGenerator:
             case {"type": "array", "items": "string"}:
                 parts = [f"*((length({value}), *map(text, {value}), END) if {value} else (END,))"]
             case {"type": "array", "items": items}:  # a loop is a third faster than a function
-                each = ", ".join(self._fields(self._records.get(str(items), items), "i", path))
-                loop = f"for i in {value}: p += ({each})"
+                record = self._records.get(str(items), items)
+                self._records[record["name"]] = record
+                fields = [*self._fields(record, "i", path)]
+                has_arrays = any(part.startswith(_STATEMENT) for part in fields)
+                each = f"{self.add_record(record, path=path)}(i)" if has_arrays else ""
+                loop = f"for i in {value}: p += {each or '(' + ', '.join(fields) + ')'}"
                 parts = [f"{_STATEMENT}if {value}:\n  p.append(length({value}))\n  {loop}", "END"]
             case {"type": "record"}:
                 parts = [f"*{self.add_record(kind, path=path)}({value})"]

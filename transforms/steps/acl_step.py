@@ -1,9 +1,10 @@
-"""`acl`: resolve what ACLs inherit into ACLs without a parent.
+"""`acl`: resolve what ACLs inherit into ACLs without a parent, or into a decision.
 
 The ACLs of all inputs are stored in an SQLite file before records are converted. Workers look the
 parents up there, so that memory does not depend on their number.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -15,15 +16,20 @@ from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.membership import Member
 from feedferry.schemas.record import DELETIONS, Record
-from feedferry.transforms.config.yaml_structs import Text
-from feedferry.transforms.steps.acl_store import AclStore, parent_url
-from feedferry.transforms.steps.effective_acl import (
+from feedferry.transforms.access.decision import (
+    LAYERS,
+    PARTS,
     ChainDecision,
     Entries,
     decide,
+    fit,
     flatten,
     inherit,
+    layers_of,
+    member_of,
 )
+from feedferry.transforms.config.yaml_structs import Text
+from feedferry.transforms.steps.acl_store import AclStore, parent_url
 from feedferry.transforms.steps.step import TransformStep
 
 MAX_CHAIN = 100
@@ -37,18 +43,22 @@ _Value = TypeVar("_Value")
 class AclRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How ACLs are resolved: with the groups of a file replaced by their users, if it is given.
 
-    `inexact` says what happens where one ACL would deny users whom the chain permits.
+    `inexact` says what happens where one ACL would deny users whom the chain permits. The mode
+    `decision` keeps the layers of a chain, for targets that hold them, and replaces groups only
+    where there would be too many.
     """
 
-    mode: Literal["effective"] = "effective"
+    mode: Literal["effective", "decision"] = "effective"
     groups: Text | None = None
     inexact: Literal["reject", "deny"] = "reject"
 
     @classmethod
     def from_scalar(cls, value: object) -> "AclRules":
-        if value != "effective":
-            raise ValueError(f"{value!r}; expected effective")
-        return cls()
+        if value == "effective":
+            return cls()
+        if value == "decision":
+            return cls(mode="decision")
+        raise ValueError(f"{value!r}; expected effective or decision")
 
 
 class _Decided(dict[_Key, _Value]):
@@ -66,7 +76,7 @@ class _Decided(dict[_Key, _Value]):
 
 
 class AclStep(TransformStep):
-    """Gives each record the ACL that its chain comes to, without a parent.
+    """Gives each record the ACL that its chain comes to, without a parent, or its decision.
 
     `stored` is the file with the ACLs of the run; without it, the step cannot be applied. The file
     is complete and never changes, so that each ACL, chain and group is resolved once.
@@ -74,12 +84,14 @@ class AclStep(TransformStep):
 
     def __init__(self, rules: AclRules, *, stored: Path | None) -> None:
         self._rules = rules
-        if stored is not None:
-            self._stored = AclStore(stored)
-            self._acl = lru_cache(maxsize=_CACHED)(self._stored.acl)
         self._effective = _Decided[Acl, Acl]()
-        self._inherited = _Decided[str, tuple[ChainDecision, Inheritance]]()
-        self._entries = _Decided[Principal, Entries]()
+        if stored is not None:
+            store = AclStore(stored)
+            acl_of = lru_cache(maxsize=_CACHED)(store.acl)
+            self._chains = _Chains(acl_of, members_of=None)
+            self._expanded = self._chains
+            if rules.groups is not None:
+                self._expanded = _Chains(acl_of, members_of=store.members)
 
     def apply(self, record: Record) -> Record:
         if record.acl is None or record.action in DELETIONS:
@@ -88,27 +100,61 @@ class AclStep(TransformStep):
         return record if acl == record.acl else replace(record, acl=acl)
 
     def _resolve(self, acl: Acl) -> Acl:
-        """Return the ACL that an ACL and its chain come to."""
-        parent = _parent_of(acl)
-        if parent is None and self._rules.groups is None:
+        """Return the ACL with what it and its chain come to."""
+        if self._rules.mode == "decision":
+            return self._with_decision(acl) if acl.inherits else acl
+        if not acl.inherits and self._rules.groups is None:
             return replace(acl, inheritance=None)
-        decision = self._decide(acl)
-        if parent is not None:
-            decision = inherit(
-                decision, *self._inherited.get(parent) or self._resolve_chain(parent)
-            )
-        decision = flatten(decision)
+        decision = flatten(self._expanded.resolve(acl))
         if not decision.is_exact and self._rules.inexact == "reject":
             raise RecordError(
                 "acl-inexact",
-                f"the chain of {parent!r} permits users that one ACL without a parent would deny;"
-                " expected groups to expand, or inexact: deny",
+                f"the chain of {_parent_of(acl)!r} permits users that one ACL without a parent"
+                " would deny; expected groups to expand, or inexact: deny",
             )
-        principals = tuple(entry for _, each in decision.layers for entry in each.values())
+        [layer] = decision.parts[0].layers
+        principals = (*layer.denies.values(), *layer.permits.values())
         effective = Acl(principals=principals, alone=acl.alone)
         return self._effective.keep(acl, effective, len(acl.principals) + len(principals))
 
-    def _resolve_chain(self, url: str) -> tuple[ChainDecision, Inheritance]:
+    def _with_decision(self, acl: Acl) -> Acl:
+        decision = fit(self._chains.resolve(acl)) or fit(self._expanded.resolve(acl))
+        if decision is None:
+            raise RecordError(
+                "acl-complex",
+                f"the chain of {_parent_of(acl)!r} takes more than {PARTS} parts of {LAYERS}"
+                " layers; expected a shorter chain, or groups to expand",
+            )
+        decided = replace(acl, decision=layers_of(decision))
+        return self._effective.keep(acl, decided, len(acl.principals) + decision.size)
+
+
+class _Chains:
+    """Decides what ACLs and all above them come to, each chain once.
+
+    `acl_of` returns the ACL of a URL. With `members_of`, a group is replaced by its users, and by
+    those of its groups.
+    """
+
+    def __init__(
+        self,
+        acl_of: Callable[[str], Acl],
+        *,
+        members_of: Callable[[Member], tuple[Member, ...] | None] | None,
+    ) -> None:
+        self._acl = acl_of
+        self._members_of = members_of
+        self._inherited = _Decided[str, tuple[ChainDecision, Inheritance]]()
+        self._entries = _Decided[Principal, Entries]()
+
+    def resolve(self, acl: Acl) -> ChainDecision:
+        """Return the decision of an ACL and all above it; raise RecordError without one."""
+        decision, parent = self._decide(acl), _parent_of(acl)
+        if parent is None:
+            return decision
+        return inherit(decision, *self._inherited.get(parent) or self._resolve_parents(parent))
+
+    def _resolve_parents(self, url: str) -> tuple[ChainDecision, Inheritance]:
         """Return the decision of an ACL and its chain, and how its children inherit it."""
         chain: list[tuple[Acl, Inheritance]] = []
         urls: dict[str, None] = {}
@@ -128,8 +174,7 @@ class AclStep(TransformStep):
         decision = self._decide(top)
         for acl, next_rule in others:
             decision, rule = inherit(self._decide(acl), decision, rule), next_rule
-        principals = sum(len(entries) for _, entries in decision.layers)
-        return self._inherited.keep(url, (decision, rule), principals)
+        return self._inherited.keep(url, (decision, rule), decision.size)
 
     def _decide(self, acl: Acl) -> ChainDecision:
         """Return the decision of an ACL without its parents."""
@@ -146,16 +191,14 @@ class AclStep(TransformStep):
 
     def _find_entries(self, principal: Principal) -> Entries:
         """Return the users of a group and of its groups; a group that is not known, as it is."""
-        fields = asdict(principal)
-        access = fields.pop("access")
-        stated = Member(**fields)
-        if stated.scope is Scope.USER or self._rules.groups is None:
+        access, stated = principal.access, member_of(principal)
+        if stated.scope is Scope.USER or self._members_of is None:
             return self._entries.keep(principal, {stated: principal}, 1)
         seen, waiting = {stated}, [stated]
         users: Entries = {}
         while waiting:
             group = waiting.pop()
-            known = self._stored.members(group)
+            known = self._members_of(group)
             for item in (group,) if known is None else known:
                 if item.scope is Scope.USER or item is group:
                     users[item] = Principal(access=access, **asdict(item))
@@ -169,7 +212,7 @@ class AclStep(TransformStep):
 
 def _parent_of(acl: Acl) -> str | None:
     """Return the URL that an ACL inherits from, with its fragment."""
-    if acl.inherit_from is None and acl.inherit_fragment is None:
+    if not acl.inherits:
         return None
     parent = parent_url(acl)
     if not parent:
