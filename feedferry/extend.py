@@ -43,6 +43,7 @@ from feedferry.transforms.sinks.push.wire.protocol import (
     ApplianceProtocol,
     Endpoint,
     RunSession,
+    SendContext,
 )
 from feedferry.transforms.sinks.push.wire.responses import (
     describe,
@@ -94,6 +95,7 @@ __all__ = [
     "ResponseMeaning",
     "RunSession",
     "Scope",
+    "SendContext",
     "Source",
     "SourceError",
     "SourceOptions",

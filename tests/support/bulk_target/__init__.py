@@ -41,6 +41,7 @@ from feedferry.transforms.sinks.push.wire.protocol import (
     ApplianceReader,
     Endpoint,
     ListedDocument,
+    SendContext,
 )
 
 PATH = "/_bulk"
@@ -269,7 +270,7 @@ def _find_url(address: Address) -> str | None:
     return "{}://{}{}{}".format(*address).removesuffix(PATH)
 
 
-def _request(part: ChunkPart, _profile: str, _feedtype: str | None) -> tuple[str, RequestBody]:
+def _request(part: ChunkPart, _context: SendContext) -> tuple[str, RequestBody]:
     type_ = "application/x-ndjson"
     return PATH, RequestBody(content_type=type_, length=part.size, part=part)
 

@@ -64,11 +64,17 @@ from feedferry.transforms.sinks.push.outcome import (
 )
 from feedferry.transforms.sinks.push.push_plan import plan_chunks
 from feedferry.transforms.sinks.push.receipts import Receipts
-from feedferry.transforms.sinks.push.session import PushInterrupted, PushSession, RunSteps
+from feedferry.transforms.sinks.push.session import (
+    PushInterrupted,
+    PushSession,
+    RunSteps,
+    send_until_accepted,
+)
 from feedferry.transforms.sinks.push.settings import OnRefusal, PushSettings
 from feedferry.transforms.sinks.push.throttle.backlog import BacklogThrottle
 from feedferry.transforms.sinks.push.throttle.gate import SendGate, StopSignal
 from feedferry.transforms.sinks.push.wire.client import ApplianceClient
+from feedferry.transforms.sinks.push.wire.protocol import SendContext
 from feedferry.transforms.sinks.push.wire.responses import judge_response, retry_after_seconds
 from feedferry.transforms.storage.files.journal import DISK, Disk
 
@@ -214,6 +220,8 @@ class ChunkSender:
             state = ChunkState.REFUSED
         else:
             state = ChunkState.SPLIT
+        if state is ChunkState.REFUSED or (state is ChunkState.ACCEPTED and verdict.refused):
+            self._hide(part, feedtype, verdict, state)
         self._add_receipt(part, state, feedtype, response, verdict)
         _log.log(
             logging.INFO if state is ChunkState.ACCEPTED else logging.WARNING,
@@ -232,6 +240,31 @@ class ChunkSender:
         if state is not ChunkState.SPLIT:
             self._count(part, verdict, state)
         return state
+
+    def _hide(
+        self, part: ChunkPart, feedtype: str | None, verdict: Verdict, state: ChunkState
+    ) -> None:
+        """Have the appliance show the documents of refused records to no user, if it can.
+
+        An earlier version of a document might be shown to users whom the refused one denies. Raise
+        TargetError if that fails: the part is then sent again.
+        """
+        hide = self.settings.appliance.protocol.hide
+        if hide is None:
+            return
+        splitter = self._splitters[part.chunk.ordinal]
+        numbers = [refusal.record for refusal in verdict.refused]
+        if state is ChunkState.REFUSED:
+            numbers = [*range(part.records)]
+        places = [part.first + number for number in numbers]
+        error = RecordError("refused", "")
+        urls = [(place, url) for place in places if (url := splitter.reject(error, place).url)]
+        if not urls:
+            return
+        context = SendContext(self.settings.appliance.profile, feedtype, self.client.begun)
+        path, body = hide(urls, part, context)
+        request = "POST", path, body
+        send_until_accepted(self.client, self.gate, self.settings, request)
 
     def _add_receipt(
         self,
@@ -438,7 +471,7 @@ class Pusher:
         self._connect()
         begin = self._settings.appliance.protocol.begin
         if begin is not None:
-            begin(session)
+            self.client.begun = begin(session)
         are_groups = [_has_groups(chunk) for chunk in remaining]
         self._send(flagged(remaining, map(not_, are_groups)), sender)
         self._send(flagged(remaining, are_groups), sender)

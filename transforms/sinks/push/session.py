@@ -13,12 +13,17 @@ from feedferry.schemas.errors import TargetError
 from feedferry.schemas.receipt import StepReceipt
 from feedferry.schemas.setting import in_flags
 from feedferry.transforms.net.retry import RetryPauses
-from feedferry.transforms.sinks.push.model import MAX_REPLY_LETTERS, ResponseMeaning
+from feedferry.transforms.sinks.push.model import (
+    MAX_REPLY_LETTERS,
+    ApplianceResponse,
+    ResponseMeaning,
+)
 from feedferry.transforms.sinks.push.settings import PushSettings
 from feedferry.transforms.sinks.push.throttle.gate import SendGate
 from feedferry.transforms.sinks.push.wire.body import RequestBody
 from feedferry.transforms.sinks.push.wire.client import ApplianceClient
 from feedferry.transforms.sinks.push.wire.protocol import Appliance
+from feedferry.transforms.sinks.push.wire.reader import TargetReader
 from feedferry.transforms.sinks.push.wire.responses import judge_response, retry_after_seconds
 
 
@@ -27,6 +32,34 @@ class PushInterrupted(Exception):  # noqa: N818 - no error: the operator asked f
 
     def __str__(self) -> str:
         return "stopped after the current chunk; push again to continue"
+
+
+def send_until_accepted(
+    client: ApplianceClient,
+    gate: SendGate,
+    settings: PushSettings,
+    request: tuple[str, str, RequestBody | None],
+) -> str:
+    """Send a request, a method, a path and a body, until it is accepted; return the words of it.
+
+    Raise TargetError if it is refused, or if the attempts are used up, and PushInterrupted if the
+    push is asked to end.
+    """
+    pauses = RetryPauses(settings.retry)
+    while True:
+        response = client.request(*request)
+        verdict = judge_response(settings.appliance.protocol, response, None)
+        if verdict.meaning is ResponseMeaning.ACCEPTED and not verdict.refused:
+            return verdict.message
+        seconds = None
+        if verdict.meaning in (ResponseMeaning.RETRY, ResponseMeaning.FULL_DISK):
+            seconds = pauses.next_seconds(at_least=retry_after_seconds(response))
+        if seconds is None:
+            words = (refusal.words for refusal in verdict.refused)
+            raise TargetError(": ".join([verdict.message, *words][:2]))
+        gate.notify(f"{verdict.message}; next attempt in {seconds:.0f} s")
+        if not gate.pause(seconds):
+            raise PushInterrupted
 
 
 class RunSteps:
@@ -97,20 +130,19 @@ class PushSession:
         Raise TargetError if it is refused, or if the attempts are used up, and PushInterrupted if
         the push is asked to end.
         """
-        pauses = RetryPauses(self._settings.retry)
-        while True:
-            response = self._client.request(method, path, body)
-            verdict = judge_response(self.appliance.protocol, response, None)
-            if verdict.meaning is ResponseMeaning.ACCEPTED and not verdict.refused:
-                return verdict.message
-            seconds = None
-            if verdict.meaning in (ResponseMeaning.RETRY, ResponseMeaning.FULL_DISK):
-                seconds = pauses.next_seconds(at_least=retry_after_seconds(response))
-            if seconds is None:
-                raise TargetError(verdict.message)
-            self._gate.notify(f"{verdict.message}; next attempt in {seconds:.0f} s")
-            if not self._gate.pause(seconds):
-                raise PushInterrupted
+        return send_until_accepted(self._client, self._gate, self._settings, (method, path, body))
+
+    def request(
+        self,
+        path: str,
+        body: RequestBody | None = None,
+        *,
+        method: str = "GET",
+        is_below_address: bool = True,
+    ) -> ApplianceResponse:
+        """Return a response of any status; raise TargetError if there is none."""
+        reader = TargetReader(self.appliance, self._client)
+        return reader.request(path, body, method=method, is_below_address=is_below_address)
 
 
 def _now() -> str:

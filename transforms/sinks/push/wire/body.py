@@ -22,6 +22,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from itertools import chain
 
 import msgspec
@@ -54,7 +55,7 @@ class RequestBody(msgspec.Struct, frozen=True, kw_only=True):
     before: bytes = b""
     part: ChunkPart | None = None
     after: bytes = b""
-    encode: Callable[[bytes], bytes] = bytes
+    recode: Callable[[Iterable[bytes]], Iterable[bytes]] = iter
     content_encoding: str = ""
 
     def blocks(self) -> Generator[bytes, None, None]:
@@ -62,7 +63,7 @@ class RequestBody(msgspec.Struct, frozen=True, kw_only=True):
         yield self.before
         if self.part is not None:
             with closing(verified_blocks(self.part)) as blocks:
-                yield from map(self.encode, blocks)
+                yield from self.recode(blocks)
         if self.after:
             yield self.after
 
@@ -102,7 +103,7 @@ def urlencoded(fields: Iterable[FormField], part: ChunkPart) -> RequestBody:
         length=len(before) + data_length,
         before=before,
         part=part,
-        encode=encode,
+        recode=partial(map, encode),
     )
 
 

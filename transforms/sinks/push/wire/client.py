@@ -27,7 +27,7 @@ from feedferry.transforms.net.response_deadline import ResponseDeadline
 from feedferry.transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning
 from feedferry.transforms.sinks.push.wire.address import trusted_certificates
 from feedferry.transforms.sinks.push.wire.body import RequestBody, compressed
-from feedferry.transforms.sinks.push.wire.protocol import Appliance
+from feedferry.transforms.sinks.push.wire.protocol import Appliance, SendContext
 from feedferry.transforms.sinks.push.wire.responses import MAX_RESPONSE_BYTES, judge_response, quote
 
 BACKLOG_SECONDS = 30.0
@@ -58,6 +58,7 @@ class ApplianceClient:
         auth = appliance.auth
         self._headers = {} if auth is None else {"Authorization": auth.header()}
         self._mask = Mask(() if auth is None else auth.secrets())
+        self.begun: object = None
         self._transport = httpx2.HTTPTransport(
             verify=trusted_certificates(appliance.ca_file),
             proxy=appliance.proxy,
@@ -137,7 +138,8 @@ class ApplianceClient:
         return self.request("GET", path, None, max_seconds=max_seconds)
 
     def _make_request(self, part: ChunkPart, feedtype: str | None) -> tuple[str, RequestBody]:
-        return self._appliance.protocol.make_request(part, self._appliance.profile, feedtype)
+        context = SendContext(self._appliance.profile, feedtype, self.begun)
+        return self._appliance.protocol.make_request(part, context)
 
     def _masked(self, response: ApplianceResponse) -> ApplianceResponse:
         """Return a response without the credentials, which a page of errors may repeat."""

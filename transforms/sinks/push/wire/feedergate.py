@@ -22,7 +22,12 @@ from feedferry.transforms.sinks.push.model import (
 )
 from feedferry.transforms.sinks.push.throttle.backlog import BacklogCount
 from feedferry.transforms.sinks.push.wire.body import RequestBody, multipart
-from feedferry.transforms.sinks.push.wire.protocol import Address, ApplianceProtocol, Endpoint
+from feedferry.transforms.sinks.push.wire.protocol import (
+    Address,
+    ApplianceProtocol,
+    Endpoint,
+    SendContext,
+)
 from feedferry.transforms.sinks.push.wire.rehearsal_documents import LISTED_FIELDS, list_documents
 from feedferry.transforms.sinks.push.wire.responses import (
     describe,
@@ -79,10 +84,10 @@ _KNOWN_ERRORS = (
 _NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
-def _request(part: ChunkPart, _profile: str, feedtype: str | None) -> tuple[str, RequestBody]:
+def _request(part: ChunkPart, context: SendContext) -> tuple[str, RequestBody]:
     name, source = part.chunk.format or GSA_FEED.name, part.chunk.datasource or ""
     endpoint = XMLGROUPS if name in XMLGROUPS.formats else XMLFEED
-    feedtype = feedtype or part.chunk.feedtype or METADATA_AND_URL
+    feedtype = context.feedtype or part.chunk.feedtype or METADATA_AND_URL
     if feedtype == REPLACE:
         return endpoint.path, multipart([(REPLACE, source)], part)
     if feedtype == CLEANUP:

@@ -57,6 +57,17 @@ class Address(NamedTuple):
     path: str
 
 
+class SendContext(NamedTuple):
+    """What a request depends on apart from its part of a chunk.
+
+    `feedtype` replaces that of the chunk. `begun` is what `begin` of the appliance has returned.
+    """
+
+    profile: str = ""
+    feedtype: str | None = None
+    begun: object = None
+
+
 class RunSession(Protocol):
     """A run at an appliance; `PushSession` is its class."""
 
@@ -72,6 +83,17 @@ class RunSession(Protocol):
 
     def send(self, path: str, body: RequestBody | None, *, method: str = "POST") -> str:
         """Send a request until it is accepted; return the words of the appliance."""
+        ...
+
+    def request(
+        self,
+        path: str,
+        body: RequestBody | None = None,
+        *,
+        method: str = "GET",
+        is_below_address: bool = True,
+    ) -> ApplianceResponse:
+        """Return a response of any status, as `ApplianceReader` does; it may be sent twice."""
         ...
 
 
@@ -122,8 +144,11 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     (see `PushSession`), and raise TargetError if the push cannot go on.
 
     `make_request` returns the path and the body of a request; it raises SourceError if the file of
-    the part cannot be read. `judge` returns the meaning of a complete response to a part of a
-    chunk, or to another request; it returns None for an unknown text, whose status then decides.
+    the part cannot be read. `hide` returns those of a request that shows documents to no user:
+    of records that were refused, by their numbers in the chunk and their URLs.
+
+    `judge` returns the meaning of a complete response to a part of a chunk, or to another request;
+    it returns None for an unknown text, whose status then decides.
     `judge_probe` returns whether this machine is trusted, by the response to a GET of `probe_path`,
     which changes nothing. `check` yields the lines of further requests, which change nothing
     either, for a job before its first run. `read_backlog` reads how many feeds wait; without it,
@@ -149,7 +174,10 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     fix_server: str
     fix_address: str
     fix_trust: str
-    make_request: Callable[[ChunkPart, str, str | None], tuple[str, RequestBody]]
+    make_request: Callable[[ChunkPart, SendContext], tuple[str, RequestBody]]
+    hide: (
+        Callable[[list[tuple[int, str]], ChunkPart, SendContext], tuple[str, RequestBody]] | None
+    ) = None
     judge: Callable[[ApplianceResponse, ChunkPart | None], Verdict | None]
     judge_probe: Callable[[ApplianceResponse], CheckLine]
     check: Callable[[ApplianceReader], Iterable[CheckLine]] | None = None

@@ -26,6 +26,7 @@ from feedferry.transforms.sinks.push.wire.protocol import (
     ApplianceProtocol,
     Endpoint,
     RunSession,
+    SendContext,
 )
 from feedferry.transforms.sinks.push.wire.rehearsal_documents import LISTED_FIELDS, list_documents
 from feedferry.transforms.sinks.push.wire.responses import (
@@ -101,8 +102,8 @@ class _ReplicationResult(NamedTuple):
     rows: int | None
 
 
-def _request(part: ChunkPart, profile: str, _feedtype: str | None) -> tuple[str, RequestBody]:
-    return "", urlencoded([("profile", profile)], part)
+def _request(part: ChunkPart, context: SendContext) -> tuple[str, RequestBody]:
+    return "", urlencoded([("profile", context.profile)], part)
 
 
 def _update_index(session: RunSession) -> None:

@@ -18,6 +18,7 @@ from feedferry.extend import (
     RequestBody,
     ResponseMeaning,
     RunSession,
+    SendContext,
     Verdict,
     describe,
     fail_of,
@@ -37,7 +38,7 @@ def find_url(address: Address) -> str | None:
     return f"{address.scheme}://{address.host}{address.port}{address.path.removesuffix(_PATH)}"
 
 
-def make_request(part: ChunkPart, _profile: str, _feedtype: str | None) -> tuple[str, RequestBody]:
+def make_request(part: ChunkPart, _context: SendContext) -> tuple[str, RequestBody]:
     return _PATH, RequestBody(content_type="application/x-ndjson", length=part.size, part=part)
 
 
