@@ -40,6 +40,10 @@ from feedferry.transforms.formats.gsa.gsa_formats import (
     FeedOptions,
 )
 from feedferry.transforms.formats.known_formats import FORMATS
+from feedferry.transforms.formats.opensearch.opensearch_format import (
+    OPENSEARCH,
+    OpensearchOptions,
+)
 from feedferry.transforms.formats.places import Places
 from feedferry.transforms.formats.thunderstone.dataload_format import THUNDERSTONE, DataloadOptions
 from feedferry.transforms.formats.unknown_formats import binary_look_of, look_of
@@ -53,6 +57,7 @@ __all__ = [
     "GSA_GROUPS",
     "JSONL",
     "LISTER_STREAM",
+    "OPENSEARCH",
     "RETRIEVER_STREAM",
     "THUNDERSTONE",
     "ContentOptions",
@@ -62,6 +67,7 @@ __all__ = [
     "FeedOptions",
     "Format",
     "Holds",
+    "OpensearchOptions",
     "Places",
     "ReadOptions",
     "ReadResult",
@@ -93,6 +99,7 @@ FORMATS.include(
     AUTHORIZER_STREAM,
     GSA_GROUPS,
     GROUPS_CSV,
+    OPENSEARCH,
     AVRO,
     JSONL,
 )

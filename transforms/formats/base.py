@@ -297,6 +297,9 @@ class Holds(msgspec.Struct, frozen=True, kw_only=True):
     acls_alone: bool = False
     """Whether an ACL may be written without a document."""
 
+    decisions: bool = False
+    """Whether an ACL is held by the decision of its whole chain, which a step resolves."""
+
     memberships: bool = False
 
     groups_feed: str = ""
@@ -332,6 +335,7 @@ EVERYTHING = Holds(
     encodings=True,
     actions=frozenset(Action),
     acls_alone=True,
+    decisions=True,
     memberships=True,
 )
 
@@ -423,6 +427,16 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
 
     chunk_bytes: int = 900 << 20
     """The most bytes of a chunk, unless the user states another size: what targets take well."""
+
+    @property
+    def needs_decisions(self) -> bool:
+        """Whether the target has no ACLs, so that what they decide is resolved before."""
+        return self.holds.decisions and not self.keeps_everything
+
+    @property
+    def withholds(self) -> bool:
+        """Whether a document whose new version is rejected can be shown to nobody."""
+        return self.needs_decisions and self.holds.keeps_acls_alone
 
     @property
     def option_names(self) -> frozenset[str]:

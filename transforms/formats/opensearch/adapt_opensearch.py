@@ -1,0 +1,108 @@
+"""Adapt records to documents of an index: texts in `body`, and a decision that is resolved."""
+
+from functools import partial
+
+from msgspec.structs import replace
+
+from feedferry.schemas.content import decode
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.record import Content, Field, Meta, Record
+from feedferry.transforms.formats.base import Adapter, Target
+from feedferry.transforms.formats.holding.acl_metadata import is_acl_name
+from feedferry.transforms.formats.holding.adapt_rules import (
+    Draft,
+    counted,
+    fit_metadata,
+    is_alone,
+    is_deletion,
+)
+from feedferry.transforms.formats.holding.hold import hold
+from feedferry.transforms.formats.opensearch.document_text import is_text, text_of
+from feedferry.transforms.formats.opensearch.opensearch_format import HOLDS, OpensearchOptions
+
+MAX_KEYWORD_BYTES = 32_000
+"""A longer value of a keyword makes a document be refused; the limit is 32,766 with its name."""
+
+
+def adapter(target: Target) -> Adapter:
+    """Return the function that adapts records to documents of an index."""
+    has_pipeline = target.of(OpensearchOptions).pipeline is not None
+    fit = partial(_fit, has_pipeline=has_pipeline, max_bytes=target.max_content_bytes)
+    return hold(HOLDS, target, refuse=_refuse, fit=fit)
+
+
+def _refuse(record: Record) -> None:
+    acl = record.acl
+    if acl is not None and acl.inherits and not acl.decision and not is_deletion(record):
+        raise RecordError(
+            "acl-inherits",
+            f"an ACL that inherits from {acl.inherit_from!r}; expected the decision of its chain:"
+            " the step `acl: decision` resolves it",
+        )
+
+
+def _fit(draft: Draft, *, has_pipeline: bool, max_bytes: int) -> None:
+    if is_deletion(draft.record):
+        return
+    content = draft.record.content
+    if content is not None:
+        _fit_content(draft, content, has_pipeline=has_pipeline, max_bytes=max_bytes)
+    if draft.record.charset is not None:
+        draft.change(charset=None)
+    crawl, acl = draft.record.crawl, draft.record.acl
+    if crawl is not None and crawl.secure and acl is None:
+        draft.lose("secure", "without an ACL: the document is shown to no user")
+    if draft.record.metadata:
+        for meta in draft.record.metadata:
+            if is_acl_name(meta.name):
+                draft.lose("acl", f"metadata {meta.name!r}")
+        fit_metadata(draft, _fit_meta)
+    if draft.record.fields:
+        draft.change(fields=tuple(_fit_field(draft, field) for field in draft.record.fields))
+    if acl is not None and is_alone(draft.record):
+        draft.change(acl=replace(acl, alone=True))
+
+
+def _fit_content(draft: Draft, content: Content, *, has_pipeline: bool, max_bytes: int) -> None:
+    """Make a text the body; a document that is no text stays for a pipeline, or is lost."""
+    record = draft.record
+    data = decode(content, max_bytes=max_bytes)
+    if record.body is not None:
+        draft.change(content=None)  # the body is its text
+    elif is_text(record.mimetype, data):
+        text = text_of(data, mimetype=record.mimetype, charset=record.charset)
+        title = record.title if record.title is not None else text.title
+        draft.change(content=None, body=text.body, title=title)
+        if text.unreadable:
+            draft.lose("charset", f"{counted(text.unreadable, 'byte')} that are no {text.charset}")
+    elif has_pipeline:
+        draft.change(content=Content(data))
+    else:
+        draft.lose("content", f"{counted(len(data), 'byte')} of {record.mimetype or 'no type'}")
+        draft.change(content=None)
+
+
+def _fit_meta(draft: Draft, meta: Meta) -> Meta | None:
+    if meta.data is not None:
+        draft.lose("metadata", f"{meta.name!r}, {counted(len(meta.data), 'byte')} that are no text")
+        return None
+    value = _cut(draft, "metadata", meta.name, meta.value)
+    return meta if value is meta.value else Meta(meta.name, value)
+
+
+def _fit_field(draft: Draft, field: Field) -> Field:
+    if field.namespace is not None:
+        draft.lose("fields", f"namespace {field.namespace!r} of {field.name!r}")
+    values = tuple(_cut(draft, "fields", field.name, value) for value in field.values)
+    return Field(field.name, values, field.many)
+
+
+def _cut(draft: Draft, lost: str, name: str, value: str) -> str:
+    most = MAX_KEYWORD_BYTES - len(name.encode("utf-8", "surrogatepass"))
+    if len(value) * 4 <= most:
+        return value
+    data = value.encode("utf-8", "surrogatepass")
+    if len(data) <= most:
+        return value
+    draft.lose(lost, f"the end of {name!r}, of {counted(len(data), 'byte')}")
+    return data[: max(most, 0)].decode("utf-8", "ignore")

@@ -1,0 +1,252 @@
+"""Read bodies of `_bulk` requests: documents of our own, and actions of others.
+
+**Spec:** OpenSearch "Bulk" and Elasticsearch "Bulk API".
+
+`index` and `create` are documents, `delete` a deletion. An `update` is read if it is the ACL of a
+document, as the writer makes it. The fields are those of the writer; others become metadata. A
+document without the fields of a decision is shown to no user by our filter, so that its ACL permits
+nobody.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import IO, Any
+
+import msgspec
+import pybase64
+
+from feedferry.schemas.acl import Acl
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.record import (
+    Action,
+    Arrival,
+    Content,
+    Crawl,
+    Field,
+    Meta,
+    Provenance,
+    Record,
+)
+from feedferry.schemas.reject import KEPT_BYTES, Place, Reject, record_error, reject_bytes
+from feedferry.schemas.span import Span
+from feedferry.transforms.access.index_fields import acl_of_fields, field_names
+from feedferry.transforms.formats.base import MORE_BYTES, ReadOptions, ReadResult
+from feedferry.transforms.formats.places import LinePlaces
+from feedferry.transforms.formats.text.dates import parse_date
+
+ACTION = re.compile(rb'\s*\{\s*"(index|create|update|delete)"\s*:\s*\{')
+_DELETE = b"delete"
+_ACCESS = frozenset(field_names())
+_TEXTS = ("title", "description", "keywords", "body", "mimetype")
+_OWN = frozenset((*_TEXTS, "version", "url", "datasource", "display_url", "categories", "data"))
+_PLAIN = _OWN | {"size", "modified", "meta", "fields"}
+_NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def read(
+    stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
+) -> Iterator[ReadResult]:
+    """Yield a record for each action, and a reject for lines that are none."""
+    offset, number, begin, line_number = span.offset, span.line, span.offset, span.line
+    pending = b""
+    for line in stream:
+        number += 1
+        if pending and begins_action(line):  # its document is missing
+            yield _read(pending, Place(begin, len(pending), line_number), span, options)
+            pending = b""
+        if not pending:
+            begin, line_number = offset, number
+        offset += len(line)
+        if not pending and line.isspace():
+            continue
+        pending += line
+        if is_whole(pending, line):
+            yield _read(pending, Place(begin, len(pending), line_number), span, options)
+            pending = b""
+    if pending:
+        yield _read(pending, Place(begin, len(pending), line_number), span, options)
+
+
+def split(
+    stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
+) -> Iterator[Span]:
+    """Yield spans of about `span_bytes`, each of which begins with an action."""
+    ordinal = begin = end = begin_line = 0
+    for number, line in enumerate(stream):
+        if begins_action(line) and end - begin >= span_bytes:
+            yield Span(
+                source=source, ordinal=ordinal, offset=begin, length=end - begin, line=begin_line
+            )
+            ordinal, begin, begin_line = ordinal + 1, end, number
+        end += len(line)
+    yield Span(source=source, ordinal=ordinal, offset=begin, line=begin_line)
+
+
+def places(stream: IO[bytes], *, source: str = "") -> LinePlaces:
+    """Return the places of the actions of a chunk."""
+    return LinePlaces(stream, source=source, begins_record=begins_action, find_url=_find_url)
+
+
+def begins_action(line: bytes) -> bool:
+    """Whether a line is an action; a document begins with another key."""
+    return ACTION.match(line) is not None
+
+
+def is_whole(pending: bytes, line: bytes) -> bool:
+    """Whether the lines of an action are complete with this one."""
+    begin = ACTION.match(pending)
+    return (
+        begin is None or begin[1] == _DELETE or (pending is not line and len(pending) > len(line))
+    )
+
+
+def _find_url(line: bytes) -> str | None:
+    try:
+        return _id_of(_object(line))[1]
+    except RecordError:
+        return None
+
+
+def _read(lines: bytes, place: Place, span: Span, options: ReadOptions) -> Record | Reject:
+    provenance = Provenance(
+        source=span.source, span=span.ordinal, line=place.line, offset=place.offset
+    )
+    try:
+        if len(lines) > options.max_unit_bytes + MORE_BYTES:
+            found = f"an action of {len(lines)} bytes"
+            raise RecordError("line-too-long", f"{found}; raise ⟦max_content_bytes⟧")
+        return _record(lines, provenance, options)
+    except Exception as exc:
+        return reject_bytes(record_error(exc), span=span, place=place, data=lines[:KEPT_BYTES])
+
+
+def _record(lines: bytes, provenance: Provenance, options: ReadOptions) -> Record:
+    first, _, second = lines.strip(b"\r\n").partition(b"\n")
+    action, key = _id_of(_object(first))
+    if action == "delete":
+        return Record(url=key, action=Action.DELETE, provenance=provenance)
+    document = _object(second)
+    if action == "update":
+        acl = msgspec.structs.replace(_acl_of_update(document), alone=True)
+        return Record(url=key, action=Action.UPDATE, acl=acl, provenance=provenance)
+    return document_of(document, key, provenance, zone=options.zone)
+
+
+def document_of(
+    stated: dict[str, Any], key: str, provenance: Provenance, *, zone: str = "UTC"
+) -> Record:
+    """Return the document with an id; raise RecordError for a value of another type."""
+    data, display_url = _text(stated, "data"), _text(stated, "display_url")
+    modified, size = stated.get("modified"), stated.get("size")
+    if size is not None and type(size) is not int:
+        raise RecordError("bad-value", f"size is {size!r}; expected a number")
+    datasource = _text(stated, "datasource")
+    access = {name: _texts_of(stated, name) for name in _ACCESS & stated.keys()}
+    return Record(
+        url=_text(stated, "url") or key,
+        action=Action.ADD,
+        arrival=Arrival.PUSHED,
+        content=None if data is None else Content(_decoded(data)),
+        categories=tuple(_texts_of(stated, "categories")) if "categories" in stated else (),
+        size=size,
+        modified=None if modified is None else _moment(modified, zone),
+        metadata=(*_metadata(stated.get("meta"), "meta"), *_others(stated)),
+        fields=tuple(_fields(stated.get("fields"))),
+        acl=acl_of_fields(access),
+        crawl=None if display_url is None else Crawl(display_url=display_url),
+        provenance=msgspec.structs.replace(provenance, datasource=datasource),
+        title=_text(stated, "title"),
+        description=_text(stated, "description"),
+        keywords=_text(stated, "keywords"),
+        body=_text(stated, "body"),
+        mimetype=_text(stated, "mimetype"),
+    )
+
+
+def _acl_of_update(document: dict[str, Any]) -> Acl:
+    script = document.get("script")
+    params = script.get("params") if isinstance(script, dict) else None
+    fields = params.get("fields") if isinstance(params, dict) else document.get("doc")
+    if not isinstance(fields, dict) or not fields.keys() <= _ACCESS:
+        found = f"an update of {[*fields] if isinstance(fields, dict) else [*document]}"
+        raise RecordError("partial-update", f"{found}; expected the fields of an ACL")
+    acl = acl_of_fields({name: _texts_of(fields, name) for name in fields})
+    return acl if acl is not None else Acl(alone=True)
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        value = msgspec.json.decode(line)
+    except _NO_JSON as exc:
+        raise RecordError("bad-json", f"{line[:40]!r}; expected a line of JSON") from exc
+    if not isinstance(value, dict):
+        raise RecordError("bad-json", f"{line[:40]!r}; expected an object")
+    return value
+
+
+def _id_of(action: dict[str, Any]) -> tuple[str, str]:
+    """Return the name of an action, and its id."""
+    names = [*action]
+    address = action[names[0]] if len(names) == 1 else None
+    if not isinstance(address, dict) or names[0] not in ("index", "create", "update", "delete"):
+        raise RecordError("bad-action", f"{names}; expected index, create, update or delete")
+    key = _text(address, "_id")
+    if not key:
+        raise RecordError("url-missing", f"{names[0]} without an _id; expected the URL as _id")
+    return names[0], key
+
+
+def _text(values: dict[str, Any], name: str) -> str | None:
+    value = values.get(name)
+    if not isinstance(value, str | None):
+        raise RecordError("bad-value", f"{name} is {value!r}; expected a text")
+    return value
+
+
+def _texts_of(values: dict[str, Any], name: str) -> list[str]:
+    value = values[name]
+    texts = value if isinstance(value, list) else [value]
+    if not all(isinstance(text, str) for text in texts):
+        raise RecordError("bad-value", f"{name} is {value!r}; expected a list of texts")
+    return texts
+
+
+def _metadata(values: object, name: str) -> Iterator[Meta]:
+    if not isinstance(values, dict | None):
+        raise RecordError("bad-value", f"{name} is {values!r}; expected an object")
+    for key, value in (values or {}).items():
+        for one in value if isinstance(value, list) else [value]:
+            yield Meta(key, one if isinstance(one, str) else msgspec.json.encode(one).decode())
+
+
+def _others(stated: dict[str, Any]) -> Iterator[Meta]:
+    """Yield the fields of users and of other programs as metadata."""
+    others = {name: value for name, value in stated.items() if name not in _PLAIN | _ACCESS}
+    yield from _metadata(others, "a field")
+
+
+def _fields(values: object) -> Iterator[Field]:
+    named: dict[str, list[str]] = {}
+    for meta in _metadata(values, "fields"):
+        named.setdefault(meta.name, []).append(meta.value)
+    stated = values if isinstance(values, dict) else {}
+    for name, texts in named.items():
+        is_list = isinstance(stated.get(name), list)
+        yield Field(name, tuple(texts), many=is_list and len(texts) > 1)
+
+
+def _decoded(data: str) -> bytes:
+    try:
+        return pybase64.b64decode(data, validate=True)
+    except ValueError as exc:
+        raise RecordError("bad-base64", f"{data[:40]!r}; expected base64") from exc
+
+
+def _moment(value: object, zone: str) -> datetime:
+    if isinstance(value, int):  # milliseconds since 1970
+        return datetime.fromtimestamp(value / 1000, UTC)
+    moment = parse_date(value, zone=zone) if isinstance(value, str) else None
+    if moment is None:
+        raise RecordError("bad-date", f"modified is {value!r}; expected a time")
+    return moment

@@ -1,0 +1,69 @@
+"""The format of `_bulk` requests: what a document of an index may have."""
+
+import re
+
+import msgspec
+
+from feedferry.schemas.record import Action
+from feedferry.transforms.formats.base import Format, Holds, Kind, KindRefusal, deferred
+
+MAX_ID_BYTES = 512
+"""A longer id makes a request fail as a whole."""
+
+PLACE_OF_VERSION = 10**18
+"""The version of all documents in a chunk, of as many digits as those that are sent."""
+
+UNIT_OF_RUNS = 10**9
+"""The versions of a run, one for each record, from a multiple of this on."""
+
+
+class OpensearchOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """`pipeline` is the ingest pipeline that extracts the text of documents that are no text."""
+
+    pipeline: str | None = None
+
+
+HOLDS = Holds(
+    fields=frozenset(
+        {
+            *("acl", "body", "categories", "charset", "content", "description", "display_url"),
+            *("fields", "keywords", "metadata", "mimetype", "modified", "secure", "size", "title"),
+        }
+    ),
+    actions=frozenset({Action.ADD, Action.UPDATE, Action.DELETE}),
+    acls_alone=True,
+    decisions=True,
+    partly={
+        "charset": "texts are decoded",
+        "content": "documents that are no text, without a pipeline",
+        "metadata": "values that are no text or longer than 32,000 bytes",
+        "fields": "values longer than 32,000 bytes",
+    },
+    refuses=dict.fromkeys(
+        (Kind.UPDATE, Kind.UPDATE_OF_FIELDS, Kind.UPDATE_OF_NOTHING),
+        KindRefusal(
+            "partial-update",
+            "an update of some fields; expected a whole document: the step `merge` makes one",
+        ),
+    ),
+)
+
+_BEGIN = re.compile(rb'\s*\{\s*"(?:index|create|update|delete)"\s*:\s*\{')
+
+
+OPENSEARCH = Format(
+    name="opensearch",
+    title="documents of OpenSearch and Elasticsearch (bodies of _bulk)",
+    matches=lambda head: _BEGIN.match(head) is not None,
+    read=deferred("opensearch.bulk_reader:read"),
+    split=deferred("opensearch.bulk_reader:split"),
+    places=deferred("opensearch.bulk_reader:places"),
+    encoder=deferred("opensearch.bulk_writer:BulkEncoder"),
+    adapter=deferred("opensearch.adapt_opensearch:adapter"),
+    holds=HOLDS,
+    options=(OpensearchOptions,),
+    has_feedtypes=True,
+    has_record_ends=True,
+    content_type="application/x-ndjson",
+    chunk_bytes=10 << 20,
+)
