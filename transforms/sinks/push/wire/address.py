@@ -11,6 +11,7 @@ from feedferry.schemas.errors import ConfigError
 from feedferry.transforms.registry import Registry
 from feedferry.transforms.sinks.push.wire.auth import Auth, is_loopback
 from feedferry.transforms.sinks.push.wire.feedergate import FEEDERGATE
+from feedferry.transforms.sinks.push.wire.opensearch.opensearch import OPENSEARCH_CLUSTER
 from feedferry.transforms.sinks.push.wire.protocol import Address, Appliance, ApplianceProtocol
 from feedferry.transforms.sinks.push.wire.recvdata import RECVDATA
 
@@ -21,7 +22,9 @@ _ADDRESS = re.compile(
 )
 
 
-APPLIANCES = Registry("feedferry.appliances", ApplianceProtocol, FEEDERGATE, RECVDATA)
+APPLIANCES = Registry(
+    "feedferry.appliances", ApplianceProtocol, FEEDERGATE, RECVDATA, OPENSEARCH_CLUSTER
+)
 """The kinds of appliances."""
 
 

@@ -1,0 +1,1 @@
+"""OpenSearch and Elasticsearch as an appliance: indexes, requests, results and documents."""

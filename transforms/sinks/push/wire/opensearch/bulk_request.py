@@ -1,0 +1,71 @@
+"""A part of a chunk as a request: each document gets the version of its record in the run."""
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from feedferry.transforms.formats.opensearch.bulk_writer import hiding_lines
+from feedferry.transforms.formats.opensearch.opensearch_format import (
+    PLACE_OF_VERSION,
+    UNIT_OF_RUNS,
+)
+from feedferry.transforms.sinks.push.model import ChunkPart
+from feedferry.transforms.sinks.push.wire.body import RequestBody
+from feedferry.transforms.sinks.push.wire.opensearch.indexes import RunIndexes
+from feedferry.transforms.sinks.push.wire.opensearch.results import BULK_FILTER
+
+_PLACE = b'"version":%d' % PLACE_OF_VERSION
+"""No text of a document has it, as quotation marks in texts are escaped."""
+
+_OF_DOCUMENT = b"\n{"
+
+
+def make_request(part: ChunkPart, indexes: RunIndexes) -> tuple[str, RequestBody]:
+    """Return the path and the body of a request."""
+    chunk = part.chunk
+    first = indexes.begun * UNIT_OF_RUNS + indexes.before[chunk.ordinal] + part.first
+    body = RequestBody(
+        content_type="application/x-ndjson",
+        length=part.size,
+        part=part,
+        recode=lambda blocks: numbered(blocks, first),
+    )
+    return _path(chunk.datasource, indexes), body
+
+
+def make_hiding(
+    urls: Iterable[tuple[int, str]], part: ChunkPart, indexes: RunIndexes
+) -> tuple[str, RequestBody]:
+    """Return the request that shows documents to no user; each URL with its number in the chunk."""
+    chunk = part.chunk
+    begin = indexes.begun * UNIT_OF_RUNS + indexes.before[chunk.ordinal]
+    lines = (b"".join(numbered([hiding_lines(url)], begin + number)) for number, url in urls)
+    data = b"".join(lines)
+    body = RequestBody(content_type="application/x-ndjson", length=len(data), before=data)
+    return _path(chunk.datasource, indexes), body
+
+
+def numbered(blocks: Iterable[bytes], first: int) -> Iterator[bytes]:
+    """Yield blocks of lines with the version of each record, from `first` on.
+
+    The lines of a record have the same version. All versions have as many digits.
+    """
+    version, pending = first - 1, b""
+    for block in blocks:
+        cut = block.rfind(b"\n") + 1
+        if not cut:
+            pending += block
+            continue
+        text = b"\n" + pending + block[:cut]
+        pending = block[cut:]
+        pieces = text.split(_PLACE)
+        parts = [pieces[0][1:]]
+        for before, after in pairwise(pieces):
+            version += not before.endswith(_OF_DOCUMENT)
+            parts += b'"version":%d' % version, after
+        yield b"".join(parts)
+    yield pending
+
+
+def _path(datasource: str | None, indexes: RunIndexes) -> str:
+    suffix = indexes.suffixes[datasource or ""]
+    return f"{suffix}/_bulk?require_alias=true&{BULK_FILTER}"

@@ -1,0 +1,243 @@
+"""What a run does at a cluster before and after its chunks: indexes and aliases.
+
+For the datasource `web` and an address that ends with `/intranet`::
+
+    intranet-web                          alias for writing: the index that is searched
+    intranet                              alias for searching: the indexes of all datasources
+    intranet-web-20261128-071500          an index; its name has the time at which it was begun
+    intranet-web-20261128-071500-loading  alias for writing, until a full feed is complete
+
+An incremental run writes to the index behind the alias. A run with a full feed fills a new index
+and then exchanges it for the old one in one request, so that a search sees one or the other. All
+requests for documents name an alias and state that it must be one: an index that a cluster makes by
+itself has no mapping, and its documents would be seen by the wrong people.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from itertools import accumulate
+from typing import Any
+
+import msgspec
+
+from feedferry.schemas.account import Chunk
+from feedferry.schemas.errors import TargetError
+from feedferry.schemas.feed import FULL
+from feedferry.transforms.sinks.push.model import (
+    ERASING_FEEDTYPES,
+    ApplianceResponse,
+    count_records,
+)
+from feedferry.transforms.sinks.push.wire.body import RequestBody
+from feedferry.transforms.sinks.push.wire.opensearch.mapping import (
+    FLAT_KINDS,
+    alias_suffix,
+    mapping,
+)
+from feedferry.transforms.sinks.push.wire.opensearch.results import error_of
+from feedferry.transforms.sinks.push.wire.protocol import RunSession
+from feedferry.transforms.sinks.push.wire.responses import describe
+
+LOADING = "-loading"
+KEPT_INDEXES = 1
+"""How many indexes before the present one stay, for a way back."""
+
+_LOAD_SETTINGS = {"index": {"refresh_interval": "-1", "number_of_replicas": 0}}
+_SEARCH_SETTINGS = {"index": {"refresh_interval": None, "number_of_replicas": None}}
+
+
+class RunIndexes(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the chunks of a run are written to, and the versions of their documents.
+
+    `suffixes` are those of the aliases, by datasource. The versions of a run begin at `begun`, the
+    number of seconds since 1970 at which its push began; `before` counts the records of earlier
+    chunks, by the ordinal of a chunk.
+    """
+
+    begun: int
+    suffixes: Mapping[str, str]
+    before: Mapping[int, int]
+
+
+def json_body(value: object) -> RequestBody:
+    data = msgspec.json.encode(value)
+    return RequestBody(content_type="application/json", length=len(data), before=data)
+
+
+def is_full(chunk: Chunk) -> bool:
+    return chunk.requested_feedtype == FULL or chunk.feedtype in ERASING_FEEDTYPES
+
+
+def begin(session: RunSession) -> RunIndexes:
+    """Make the indexes that the chunks of a run are written to; raise TargetError if it fails."""
+    begun = _begun(session)
+    suffixes = {}
+    for datasource, chunks in _by_datasource(session.chunks).items():
+        full = {is_full(chunk) for chunk in chunks}
+        if len(full) > 1:
+            raise TargetError(
+                f"{session.appliance.url}: {datasource!r} has full and incremental feeds in one"
+                " run; expected one of them: feedferry compact makes one full feed of them"
+            )
+        make = partial(_make_index, session, datasource, begun, is_loading=True)
+        find = partial(_find_index, session, datasource, begun)
+        if full == {True}:
+            suffixes[datasource] = session.step(f"make an index for {datasource}", make) + LOADING
+        else:
+            session.step(f"find the index of {datasource}", find)
+            suffixes[datasource] = alias_suffix(datasource)
+    ordinals = [chunk.ordinal for chunk in session.chunks]
+    sizes = accumulate(map(count_records, session.chunks), initial=0)
+    return RunIndexes(
+        begun=begun, suffixes=suffixes, before=dict(zip(ordinals, sizes, strict=False))
+    )
+
+
+def finish(session: RunSession) -> None:
+    """Make what a run has sent visible to searches; exchange the indexes of full feeds."""
+    begun = _begun(session)
+    for datasource, chunks in _by_datasource(session.chunks).items():
+        alias = alias_suffix(datasource)
+        index = alias + _stamp(begun)
+        loads = is_full(chunks[0])
+        if loads and session.refused:
+            raise TargetError(
+                f"{session.appliance.url}{alias}: {session.refused} records were refused, so the"
+                " new index is not searched, and the old one stays; expected none: correct them"
+                " and begin a new run"
+            )
+        written = index if loads else alias
+        session.step(f"refresh {datasource}", partial(session.send, f"{written}/_refresh", None))
+        if loads:
+            exchange = partial(_exchange, session, alias, index)
+            session.step(f"exchange the index of {datasource}", exchange)
+            remove = partial(_remove, session, alias, index)
+            session.step(f"remove old indexes of {datasource}", remove)
+
+
+def _begun(session: RunSession) -> int:
+    """Return the time at which the push of a run began, the same when it is resumed."""
+    return int(session.step("begin", lambda: str(int(datetime.now(UTC).timestamp()))))
+
+
+def _by_datasource(chunks: Sequence[Chunk]) -> dict[str, list[Chunk]]:
+    found: dict[str, list[Chunk]] = {}
+    for chunk in chunks:
+        found.setdefault(chunk.datasource or "", []).append(chunk)
+    return found
+
+
+def _stamp(begun: int) -> str:
+    return datetime.fromtimestamp(begun, UTC).strftime("-%Y%m%d-%H%M%S")
+
+
+def _make_index(session: RunSession, datasource: str, begun: int, *, is_loading: bool) -> str:
+    """Make an index, unless it is there; return the part of its name after the address."""
+    alias = alias_suffix(datasource)
+    suffix = alias + _stamp(begun)
+    root = _name_of(session)
+    names = [root + suffix + LOADING] if is_loading else [root + alias, root]
+    aliases: dict[str, object] = {name: {} for name in names}
+    for kind in FLAT_KINDS:
+        wanted = {
+            "settings": _LOAD_SETTINGS if is_loading else {},
+            "mappings": mapping(datasource, flat_kind=kind),
+            "aliases": aliases,
+        }
+        response = session.request(suffix, json_body(wanted), method="PUT")
+        reason = error_of(response)
+        if response.is_success or "resource_already_exists_exception" in reason:
+            return suffix
+        if "No handler for type" not in reason and "not supported" not in reason:
+            break
+    raise _failed(response, "expected to make an index")
+
+
+def _find_index(session: RunSession, datasource: str, begun: int) -> str:
+    """Find the index of a datasource by its alias, and make it without one; return its name."""
+    alias = alias_suffix(datasource)
+    response = session.request(f"{alias}/_mapping")
+    if response.status == 404:
+        return _make_index(session, datasource, begun, is_loading=False)
+    if not response.is_success:
+        raise _failed(response, "expected an index, or the right to make one")
+    found: dict[str, Any] = msgspec.json.decode(response.body)
+    for name, held in found.items():
+        _check_mapping(response, name, held.get("mappings", {}), datasource)
+    return ", ".join(found)
+
+
+def _check_mapping(
+    response: ApplianceResponse, name: str, held: dict[str, Any], datasource: str
+) -> None:
+    """Raise TargetError unless the tokens of decisions are kept as they are."""
+    properties = held.get("properties", {})
+    wanted = mapping(datasource)["properties"]
+    wrong = [
+        field
+        for field, kind in wanted.items()
+        if field.startswith("acl_") and properties.get(field, {}).get("type") != kind["type"]
+    ]
+    owner = held.get("_meta", {}).get("feedferry", {}).get("datasource")
+    if wrong or str(held.get("dynamic")) != "strict":
+        found = f"the index {name!r} has no field {wrong[0]!r}" if wrong else "is not strict"
+        raise TargetError(
+            f"{response.url}: {found} of type keyword; expected an index that feedferry has made,"
+            " as others would show documents to the wrong people: give another name"
+        )
+    if owner != datasource:
+        raise TargetError(
+            f"{response.url}: the index {name!r} has the datasource {owner!r}; expected"
+            f" {datasource!r}: names that differ in case only have one index"
+        )
+
+
+def _exchange(session: RunSession, alias: str, suffix: str) -> str:
+    """Move the aliases of a datasource to the new index, in one request."""
+    root = _name_of(session)
+    response = session.request(f"{alias}/_alias")
+    old: list[str] = []
+    if response.is_success:
+        old = [name for name in msgspec.json.decode(response.body) if name != root + suffix]
+    elif response.status != 404:
+        raise _failed(response, "expected the aliases of the index")
+    settings = session.request(f"{suffix}/_settings", json_body(_SEARCH_SETTINGS), method="PUT")
+    if not settings.is_success:
+        raise _failed(settings, "expected the settings of a searched index")
+    actions: list[dict[str, object]] = [
+        {"remove": {"index": name, "alias": held}} for name in old for held in (root + alias, root)
+    ]
+    actions += ({"add": {"index": root + suffix, "alias": held}} for held in (root + alias, root))
+    actions.append({"remove": {"index": root + suffix, "alias": root + suffix + LOADING}})
+    body = json_body({"actions": actions})
+    exchanged = session.request("/_aliases", body, method="POST", is_below_address=False)
+    if not exchanged.is_success:
+        raise _failed(exchanged, "expected to exchange the indexes")
+    return f"{root}{suffix} in place of {', '.join(old) or 'none'}"
+
+
+def _remove(session: RunSession, alias: str, suffix: str) -> str:
+    """Remove the indexes of a datasource but the newest ones; return their names."""
+    root = _name_of(session)
+    response = session.request(f"{alias}-2*/_alias")
+    if not response.is_success:
+        raise _failed(response, "expected the indexes of the datasource")
+    stamped = len(root + suffix)
+    names = sorted(name for name in msgspec.json.decode(response.body) if len(name) == stamped)
+    earlier = names[: names.index(root + suffix)]
+    removed = earlier[: max(len(earlier) - KEPT_INDEXES, 0)]
+    for name in removed:
+        gone = session.request(name.removeprefix(root), method="DELETE")
+        if not gone.is_success and gone.status != 404:
+            raise _failed(gone, "expected to remove an index of an earlier run")
+    return ", ".join(removed) or "none"
+
+
+def _name_of(session: RunSession) -> str:
+    return session.appliance.url.rpartition("/")[2]
+
+
+def _failed(response: ApplianceResponse, expected: str) -> TargetError:
+    found = error_of(response) or describe(response)
+    return TargetError(f"{response.url}: {response.status}, {found}; {expected}")

@@ -1,0 +1,58 @@
+"""The names of indexes, and their mapping."""
+
+import re
+from typing import Any
+
+from feedferry.schemas.errors import ConfigError
+from feedferry.transforms.access.index_fields import field_names
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*", re.ASCII)
+MAX_NAME_LETTERS = 200
+
+FLAT_KINDS = ("flat_object", "flattened")
+"""The type of a field with any names below it, in OpenSearch and in Elasticsearch."""
+
+
+def alias_suffix(datasource: str | None) -> str:
+    """Return what follows the name of all indexes in that of a datasource.
+
+    Raise ConfigError for a datasource that no index can be named by.
+    """
+    name = (datasource or "").lower()
+    if not _NAME.fullmatch(name) or len(name) > MAX_NAME_LETTERS:
+        raise ConfigError(
+            f"⟦datasource⟧ {datasource!r}: no part of the name of an index; expected letters,"
+            " digits, `.`, `_` and `-`"
+        )
+    return f"-{name}"
+
+
+def mapping(datasource: str, *, flat_kind: str = FLAT_KINDS[0]) -> dict[str, Any]:
+    """Return the mapping of an index.
+
+    It is strict: a document with another field is refused. With any other type, the tokens of the
+    decision would be words of a text, and a denial would not count.
+    """
+    keyword = {"type": "keyword"}
+    text = {"type": "text"}
+    unsearched = {"type": "keyword", "index": False, "doc_values": False}
+    properties: dict[str, object] = {
+        "version": {"type": "long"},
+        "url": {"type": "keyword", "ignore_above": 8191},
+        "datasource": keyword,
+        "display_url": unsearched,
+        "title": text,
+        "description": text,
+        "keywords": text,
+        "body": text,
+        "mimetype": keyword,
+        "categories": keyword,
+        "data": {"type": "binary"},
+        "size": {"type": "long"},
+        "modified": {"type": "date"},
+        "meta": {"type": flat_kind},
+        "fields": {"type": flat_kind},
+        **dict.fromkeys(field_names(), keyword),
+    }
+    meta = {"feedferry": {"datasource": datasource}}
+    return {"dynamic": "strict", "_meta": meta, "properties": properties}

@@ -1,0 +1,99 @@
+"""The kind of appliance `opensearch`: an index for each datasource, behind aliases.
+
+**Spec:** OpenSearch 2.19 and 3, Elasticsearch 7.17: "Bulk API", "Aliases", "Index settings".
+"""
+
+import re
+
+from feedferry.schemas.check import CheckLine, fail_of, ok, warn
+from feedferry.schemas.feed import FULL, INCREMENTAL
+from feedferry.transforms.formats import OPENSEARCH
+from feedferry.transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning
+from feedferry.transforms.sinks.push.wire.body import RequestBody
+from feedferry.transforms.sinks.push.wire.opensearch.bulk_request import make_hiding, make_request
+from feedferry.transforms.sinks.push.wire.opensearch.indexes import RunIndexes, begin, finish
+from feedferry.transforms.sinks.push.wire.opensearch.results import judge
+from feedferry.transforms.sinks.push.wire.opensearch.scan import (
+    LISTED_FIELDS,
+    as_listed,
+    check,
+    list_documents,
+)
+from feedferry.transforms.sinks.push.wire.protocol import (
+    Address,
+    ApplianceProtocol,
+    Endpoint,
+    SendContext,
+)
+from feedferry.transforms.sinks.push.wire.responses import describe, status_verdict
+
+_INDEX = re.compile(r"/[a-z0-9][a-z0-9._-]{0,99}", re.ASCII)
+_TRUST = "grant the user of ⟦auth⟧ the privileges `crud`, `create_index` and `manage_aliases`"
+MAX_REQUEST_BYTES = 90 << 20
+"""A larger request, 100 MB by default, ends the connection."""
+
+GZIP_BYTES = 16 << 20
+
+
+def _find_url(address: Address) -> str | None:
+    scheme, host, port, path = address
+    path = path.rstrip("/")
+    return f"{scheme}://{host}{port}{path}" if _INDEX.fullmatch(path) else None
+
+
+def _request(part: ChunkPart, context: SendContext) -> tuple[str, RequestBody]:
+    return make_request(part, _indexes(context))
+
+
+def _hide(
+    urls: list[tuple[int, str]], part: ChunkPart, context: SendContext
+) -> tuple[str, RequestBody]:
+    return make_hiding(urls, part, _indexes(context))
+
+
+def _indexes(context: SendContext) -> RunIndexes:
+    if not isinstance(context.begun, RunIndexes):
+        raise AssertionError("a request before the run has begun")
+    return context.begun
+
+
+def _judge_probe(response: ApplianceResponse) -> CheckLine:
+    if response.is_success:
+        return ok("index", describe(response))
+    if response.status == 404:
+        return warn("index", "there is no index yet", "the first run makes it")
+    return fail_of("index", status_verdict(response, ResponseMeaning.FATAL, _TRUST).message)
+
+
+OPENSEARCH_CLUSTER = ApplianceProtocol(
+    name="opensearch",
+    endpoints=(
+        Endpoint(
+            name="bulk",
+            formats=(OPENSEARCH.name,),
+            source_field="datasource",
+            feedtypes=(INCREMENTAL, FULL),
+            default_feedtype=INCREMENTAL,
+        ),
+    ),
+    addresses="http://HOST:9200/INDEX",
+    find_url=_find_url,
+    acceptance="a result for each action",
+    fix_server="expected OpenSearch or Elasticsearch there",
+    fix_address="check ⟦url⟧: expected http://HOST:9200/INDEX",
+    fix_trust=_TRUST,
+    make_request=_request,
+    hide=_hide,
+    judge=judge,
+    judge_probe=_judge_probe,
+    check=check,
+    begin=begin,
+    finish=finish,
+    list_documents=list_documents,
+    listed_fields=LISTED_FIELDS,
+    as_listed=as_listed,
+    probe_path="/_count",
+    max_records=50_000,
+    max_request_bytes=MAX_REQUEST_BYTES,
+    gzip_bytes=GZIP_BYTES,
+)

@@ -1,0 +1,147 @@
+"""The meaning of the responses of OpenSearch and Elasticsearch.
+
+**Spec:** OpenSearch "Bulk", Elasticsearch "Bulk API": a response of status 200 has a status for
+each action.
+"""
+
+from typing import Any
+
+import msgspec
+
+from feedferry.schemas.receipt import Refusal
+from feedferry.transforms.sinks.push.model import (
+    ApplianceResponse,
+    ChunkPart,
+    ResponseMeaning,
+    Verdict,
+)
+from feedferry.transforms.sinks.push.wire.responses import quote, verdict_on
+
+BULK_FILTER = (
+    "filter_path=errors,items.*.status,items.*.result,items.*.error.type,items.*.error.reason,"
+    "items.*.error.caused_by.reason"
+)
+
+_BAD_REQUEST, _NOT_FOUND, _CONFLICT, _TOO_MANY, _UNAVAILABLE = 400, 404, 409, 429, 503
+_TEMPORARY = (_TOO_MANY, _UNAVAILABLE)
+_FULL_DISK = ("flood-stage", "flood stage", "read-only-allow-delete", "read-only / allow delete")
+_NO_INDEX = ("index_not_found_exception", "alias_not_found_exception")
+_MISSING = "document_missing_exception"
+NEWER = "the index has a newer version of a document"
+_ABSENT = {
+    "delete": "a deletion of a document that the index does not have",
+    "update": "an ACL without a document in the index",
+}
+
+
+class _Cause(msgspec.Struct):
+    reason: str | None = None
+
+
+class _Error(msgspec.Struct):
+    type: str = ""
+    reason: str | None = None
+    caused_by: _Cause | None = None
+
+    def __str__(self) -> str:
+        causes = (self.reason, self.caused_by and self.caused_by.reason)
+        return ": ".join(text for text in (self.type, *causes) if text)
+
+
+class _Item(msgspec.Struct):
+    status: int
+    error: _Error | None = None
+
+
+class _Results(msgspec.Struct):
+    items: list[dict[str, _Item]] = []
+
+
+class _Failure(msgspec.Struct):
+    error: _Error | str
+
+
+def judge(response: ApplianceResponse, part: ChunkPart | None) -> Verdict | None:
+    """Return the meaning of a response; None lets its status decide."""
+    if not response.is_success:
+        return _judge_failure(response)
+    if part is None:
+        return _judge_other(response)
+    try:
+        found = msgspec.json.decode(response.body, type=_Results)
+    except msgspec.DecodeError:
+        return None
+    items = [next(iter(item.items())) for item in found.items]
+    if len(items) != part.records:
+        words = f"results of {len(items)} actions; expected {part.records}"
+        return verdict_on(response, ResponseMeaning.REFUSED, words)
+    return _judge_items(response, items)
+
+
+def error_of(response: ApplianceResponse) -> str:
+    """Return the words of the server for a request that failed."""
+    try:
+        return str(msgspec.json.decode(response.body, type=_Failure).error)
+    except msgspec.DecodeError:
+        return ""
+
+
+def _judge_items(response: ApplianceResponse, items: list[tuple[str, _Item]]) -> Verdict:
+    refused: list[Refusal] = []
+    notices: list[str] = []
+    for number, (action, item) in enumerate(items):
+        if item.status < _BAD_REQUEST:
+            continue
+        error = item.error or _Error()
+        reason = str(error)
+        if any(words in reason for words in _FULL_DISK):
+            return verdict_on(response, ResponseMeaning.FULL_DISK, _words(reason))
+        if item.status in _TEMPORARY:
+            return verdict_on(response, ResponseMeaning.RETRY, _words(reason))
+        if error.type in _NO_INDEX:
+            fix = "expected an index for the datasource: push again, which makes it"
+            return verdict_on(response, ResponseMeaning.FATAL, f"{quote(reason)}; {fix}")
+        if item.status == _CONFLICT and action != "update":
+            notices.append(NEWER)
+        elif item.status == _CONFLICT:
+            return verdict_on(response, ResponseMeaning.RETRY, _words(reason))
+        elif item.status == _NOT_FOUND and action in _ABSENT and error.type in ("", _MISSING):
+            notices.append(_ABSENT[action])
+        else:
+            refused.append(Refusal(number, reason or str(item.status)))
+    message = f"{len(items) - len(refused)} of {len(items)} actions"
+    return Verdict(
+        meaning=ResponseMeaning.ACCEPTED,
+        message=message,
+        refused=tuple(refused),
+        notices=tuple(notices),
+    )
+
+
+def _words(reason: str) -> str:
+    return f"{quote(reason)}; expected all actions to be done"
+
+
+def _judge_other(response: ApplianceResponse) -> Verdict | None:
+    """Judge the response to a request that is no part of a chunk."""
+    try:
+        found: Any = msgspec.json.decode(response.body)
+    except msgspec.DecodeError:
+        return None
+    if isinstance(found, dict) and found.get("errors"):
+        items = msgspec.convert(found, _Results, strict=False).items
+        return _judge_items(response, [next(iter(item.items())) for item in items])
+    return Verdict(meaning=ResponseMeaning.ACCEPTED, message="OK")
+
+
+def _judge_failure(response: ApplianceResponse) -> Verdict | None:
+    reason = error_of(response)
+    if any(words in reason for words in _FULL_DISK):
+        return verdict_on(response, ResponseMeaning.FULL_DISK, _words(reason))
+    if response.status == _BAD_REQUEST and reason:
+        found = f"{response.status}, {quote(reason)}; expected a body of _bulk"
+        return verdict_on(response, ResponseMeaning.REFUSED, found)
+    if response.status == _NOT_FOUND and reason:
+        fix = "expected an index for the datasource: push again, which makes it"
+        return verdict_on(response, ResponseMeaning.FATAL, f"{quote(reason)}; {fix}")
+    return None

@@ -1,0 +1,150 @@
+"""The documents of an index, page by page, for a comparison; and lines of a check."""
+
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from feedferry.schemas.acl import Acl, AclLayer
+from feedferry.schemas.check import CheckLine, fail, ok, warn
+from feedferry.schemas.errors import TargetError
+from feedferry.schemas.record import Content, Crawl, Provenance, Record
+from feedferry.transforms.access.decision import decision_of
+from feedferry.transforms.access.index_fields import acl_of_fields, field_names, fields_of
+from feedferry.transforms.formats.opensearch.bulk_reader import document_of
+from feedferry.transforms.sinks.push.model import ApplianceResponse
+from feedferry.transforms.sinks.push.wire.opensearch.indexes import json_body
+from feedferry.transforms.sinks.push.wire.opensearch.mapping import alias_suffix
+from feedferry.transforms.sinks.push.wire.opensearch.results import error_of
+from feedferry.transforms.sinks.push.wire.protocol import ApplianceReader, ListedDocument
+from feedferry.transforms.sinks.push.wire.responses import MAX_RESPONSE_BYTES, describe
+
+LISTED_FIELDS = frozenset(
+    {
+        *("acl", "categories", "content", "datasource", "description", "display_url", "field"),
+        *("keywords", "metadata", "mimetype", "modified", "title"),
+    }
+)
+_PAGE_DOCUMENTS = 1000
+_FILTER = "filter_path=hits.hits._source,hits.hits.sort,hits.hits._id,_shards.failed,timed_out"
+_ORDER = [{"version": {"order": "asc", "missing": "_first"}}, {"url": "asc"}]
+
+
+class _Hit(msgspec.Struct):
+    _id: str
+    _source: dict[str, Any]
+    sort: list[Any]
+
+
+def list_documents(reader: ApplianceReader, datasource: str | None) -> Iterator[ListedDocument]:
+    """Yield the documents of a datasource, or of all; raise TargetError if there is no index."""
+    suffix = alias_suffix(datasource) if datasource else ""
+    refreshed = reader.request(f"{suffix}/_refresh", method="POST")
+    if not refreshed.is_success:
+        raise _failed(refreshed)
+    after: list[Any] | None = None
+    size = _PAGE_DOCUMENTS
+    while True:
+        query: dict[str, Any] = {"size": size, "sort": _ORDER, "track_total_hits": False}
+        if after is not None:
+            query["search_after"] = after
+        response = reader.request(f"{suffix}/_search?{_FILTER}", json_body(query), method="POST")
+        if len(response.body) >= MAX_RESPONSE_BYTES and size > 1:
+            size = max(size // 8, 1)
+            continue
+        hits = _hits(response)
+        for hit in hits:
+            yield _listed(hit)
+        if len(hits) < size:
+            return
+        after = hits[-1]["sort"]
+
+
+def as_listed(record: Record) -> Record:
+    """Return a record of the format as a list has it: its text as content, its ACL by tokens."""
+    content = record.content
+    if content is None and record.body is not None:
+        content = Content(record.body.encode("utf-8", "surrogatepass"))
+    crawl, acl = record.crawl, record.acl
+    if acl is None and crawl is not None and crawl.secure:
+        acl = Acl()
+    shown = None if crawl is None else Crawl(display_url=crawl.display_url)
+    return replace(
+        record,
+        content=content,
+        body=None,
+        charset=None,
+        size=None,
+        acl=None if acl is None else _by_tokens(acl),
+        crawl=None if shown == Crawl() else shown,
+    )
+
+
+def check(reader: ApplianceReader) -> Iterator[CheckLine]:
+    """Check that the indexes are there, and that the user may read them."""
+    response = reader.request("/_mapping")
+    if response.status == 404:
+        yield warn("index", "there is no index yet", "the first run makes it")
+        return
+    if not response.is_success:
+        found = f"{response.status}, {error_of(response) or describe(response)}"
+        yield fail("index", found, "grant the user the privilege `view_index_metadata`")
+        return
+    held_by: dict[str, Any] = msgspec.json.decode(response.body)
+    wrong = [name for name, held in held_by.items() if not _is_ours(held.get("mappings", {}))]
+    if wrong:
+        yield fail(
+            "index",
+            f"{', '.join(wrong)}: the fields of decisions are not keywords",
+            "give another name: indexes that feedferry has not made show documents to wrong people",
+        )
+    else:
+        yield ok("index", ", ".join(sorted(held_by)))
+
+
+def _is_ours(held: dict[str, Any]) -> bool:
+    properties = held.get("properties", {})
+    kinds = {properties.get(name, {}).get("type") for name in field_names()}
+    return kinds == {"keyword"} and str(held.get("dynamic")) == "strict"
+
+
+def _hits(response: ApplianceResponse) -> list[dict[str, Any]]:
+    if not response.is_success:
+        raise _failed(response)
+    found: dict[str, Any] = msgspec.json.decode(response.body)
+    if found.get("timed_out") or found.get("_shards", {}).get("failed"):
+        raise TargetError(f"{response.url}: not all shards have answered; expected all: try again")
+    hits: list[dict[str, Any]] = found.get("hits", {}).get("hits", [])
+    return hits
+
+
+def _listed(hit: dict[str, Any]) -> ListedDocument:
+    record = as_listed(document_of(hit["_source"], hit["_id"], Provenance()))
+    data = None if record.content is None else record.content.data
+    return ListedDocument(
+        record=replace(record, content=None),
+        size=None if data is None else len(data),
+        sha256=None if data is None else sha256(data).digest(),
+    )
+
+
+def _by_tokens(acl: Acl) -> Acl:
+    """Return an ACL as its fields state it, with principals in one order."""
+    fields = fields_of(decision_of(acl))
+    if fields is None:
+        return acl
+    stated = acl_of_fields({name: sorted(tokens) for name, tokens in fields.items()}) or Acl()
+    if stated.decision:
+        return Acl(
+            decision=tuple(
+                AclLayer(part=of.part, principals=of.principals) for of in stated.decision
+            )
+        )
+    return stated
+
+
+def _failed(response: ApplianceResponse) -> TargetError:
+    found = error_of(response) or describe(response)
+    return TargetError(f"{response.url}: {response.status}, {found}; expected a list of documents")
