@@ -180,6 +180,11 @@ class Record(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown
         return self.action is Action.DELETE_PATTERN and is_wide(self.url)
 
 
+def withheld(url: str, provenance: Provenance) -> Record:
+    """Return the record that shows a document to nobody until its next version comes."""
+    return Record(url=url, action=Action.UPDATE, acl=Acl(alone=True), provenance=provenance)
+
+
 _Stated = TypeVar("_Stated", Record, Crawl)
 
 

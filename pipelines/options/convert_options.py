@@ -122,6 +122,9 @@ class TargetFormat(Protocol):
     @property
     def keeps_feedtypes(self) -> bool: ...
 
+    @property
+    def needs_decisions(self) -> bool: ...
+
 
 class ConvertOptions(SourceOptions, frozen=True, kw_only=True):
     """Options of a conversion; `None` means not stated. `beam_flags` are the words after `--`."""

@@ -32,9 +32,9 @@ from feedferry.schemas.feed import (
     INCREMENTAL,
     FeedHeader,
 )
-from feedferry.schemas.membership import Membership, RecordOrMembership
+from feedferry.schemas.membership import Membership, MembershipAction, RecordOrMembership
 from feedferry.schemas.notice import Notice
-from feedferry.schemas.record import Record
+from feedferry.schemas.record import Action, Provenance, Record, withheld
 from feedferry.schemas.reject import (
     Filtered,
     Reject,
@@ -76,6 +76,7 @@ from feedferry.transforms.storage.storage import is_object
 CANCELLED = "cancelled"
 """The file in the folder of a run that ends its workers: runners may let tasks run to the end."""
 
+_NOT_WITHHELD = (Action.DELETE_PATTERN.value, MembershipAction.MEMBERSHIP.value)
 _COLLECTED_OBJECTS = 20_000
 _PROGRESS_SECONDS = 0.5
 _PROGRESS_RECORDS = 256
@@ -300,7 +301,7 @@ class SpanConversion:
                 if isinstance(item, Record):
                     yield from self._adapt_one(item, result)
                 elif isinstance(item, Filtered | Reject):
-                    self._set_aside(item, result)
+                    yield from self._set_aside(item, result)
 
     def _adapt_one(self, stated: Record, origin: Record) -> Iterator[Record]:
         """Yield what the target holds of a record, which may have been changed on the way."""
@@ -325,7 +326,7 @@ class SpanConversion:
             if isinstance(outcome, Record):
                 yield outcome
             else:
-                self._set_aside(outcome, origin)
+                yield from self._set_aside(outcome, origin)
 
     def _without_older(self, outcome: Outcome, origin: Record) -> Outcome:
         """Return an outcome, or a reject in place of a version older than a rejected one."""
@@ -342,7 +343,7 @@ class SpanConversion:
 
     def _take_other(
         self, result: Membership | Reject | Filtered | Notice | FeedHeader | SpanEnd
-    ) -> Iterator[Membership]:
+    ) -> Iterator[RecordOrMembership]:
         """Count a result that is no record; yield a group if the target holds groups."""
         if isinstance(result, SpanEnd):
             self._account.account.next = self._span.next(result)
@@ -359,6 +360,7 @@ class SpanConversion:
         if isinstance(result, Reject):
             self._reject_version(result, None)
             self._account.reject(result)
+            yield from self._withhold(result)
         elif isinstance(result, Filtered):
             self._account.filter(result)
         else:
@@ -379,10 +381,36 @@ class SpanConversion:
         else:
             self._account.filter(outcome)
 
-    def _set_aside(self, outcome: Reject | Filtered, record: Record) -> None:
+    def _set_aside(self, outcome: Reject | Filtered, record: Record) -> Iterator[Record]:
         if isinstance(outcome, Reject):
             self._reject_version(outcome, record)
         self._account.set_aside(outcome, record)
+        if isinstance(outcome, Reject):
+            yield from self._withhold(outcome)
+
+    def _withhold(self, reject: Reject) -> Iterator[Record]:
+        """Yield an ACL that permits nobody for each URL that a reject may have.
+
+        The target may have an earlier version, which may be shown to users whom this one denies.
+        """
+        feeds = self._feeds
+        if not feeds.withholds or not reject.url or reject.action in _NOT_WITHHELD:
+            return
+        datasource = reject.datasource or feeds.current.provenance.datasource
+        if not (datasource or self._settings.target.datasource):
+            return
+        urls = self._steps.renamed(reject.url) if self._steps.has_any else {reject.url}
+        provenance = Provenance(
+            source=self._span.source,
+            span=self._span.ordinal,
+            datasource=datasource,
+            feedtype=reject.feedtype or feeds.current.provenance.feedtype,
+        )
+        for url in sorted({url.strip() for url in urls}):
+            record = withheld(url, provenance)
+            feeds.enter(record)
+            self._account.withhold(record)
+            yield record
 
     def _reject_version(self, reject: Reject, origin: Record | None) -> None:
         if self._has_versions:
@@ -399,6 +427,8 @@ class SpanConversion:
             reject = reject_record(record, record_error(exc), stage="write")
             self._reject_version(reject, self._origin if isinstance(record, Record) else None)
             self._account.reject(replace(reject, data=carried_bytes(record)))
+            for hidden in self._withhold(reject):
+                self._chunks.write(hidden, self._feeds.current.target)
 
 
 def _accept_rejects(account: Account, span: Span, settings: Settings) -> Account:

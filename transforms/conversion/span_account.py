@@ -121,6 +121,12 @@ class SpanAccount:
                 f"{reject.message}; this is more than the {limit} rejects that ⟦max_rejects⟧ allows"
             )
 
+    def withhold(self, record: Record) -> None:
+        """Count a record that shows a document to nobody, next to its reject."""
+        self.counts["expanded"][record.action.value] += 1
+        detail = f"{record.url!r} is rejected; it is shown to nobody until its next version comes"
+        self.note(Notice(code="withheld", detail=detail, source=self._span.source))
+
     def close(self, *, whole: bool) -> None:
         """Finish the files, or remove them."""
         for file in (self.rejects, self._uncrawled, self._filtered):

@@ -32,6 +32,9 @@ PREPARED = ".prepared"
 """Suffix of the file that a step needs before the records are converted, in the folder of a run."""
 
 
+_DECISION = "acl"
+"""The name of the step that a target needs and the user does not state."""
+
 _NAME = re.compile("-*[a-z0-9][-a-z0-9]*")
 _Name = Annotated[str, Value(text_where(_NAME.fullmatch), "a name of letters, digits and -")]
 
@@ -141,6 +144,13 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
 
     steps: tuple[StepConfig, ...] = ()
     base: str = "."
+
+    def with_decisions(self) -> "Steps":
+        """Return these steps and, unless one of them resolves ACLs, one that does, as the last."""
+        if any(config.acl is not None for config in self.steps):
+            return self
+        decision = StepConfig(name=_DECISION, acl=AclRules(mode="decision"))
+        return replace(self, steps=(*self.steps, decision))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -71,8 +71,13 @@ def settings_of(
 
 
 def steps_of(options: ConvertOptions) -> Steps:
-    """Return the steps of the user; raise ConfigError for a file without them."""
-    return Steps() if options.transform is None else read_steps(Path(options.transform).absolute())
+    """Return the steps of the user, and one that the target needs; raise ConfigError without them.
+
+    A target that holds decisions has no ACLs to inherit from.
+    """
+    path = options.transform
+    steps = Steps() if path is None else read_steps(Path(path).absolute())
+    return steps.with_decisions() if options.target_format.needs_decisions else steps
 
 
 def _used_header(options: ConvertOptions) -> frozenset[str]:
