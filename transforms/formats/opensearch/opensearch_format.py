@@ -13,8 +13,11 @@ MAX_ID_BYTES = 512
 PLACE_OF_VERSION = 10**18
 """The version of all documents in a chunk, of as many digits as those that are sent."""
 
-UNIT_OF_RUNS = 10**9
-"""The versions of a run, one for each record, from a multiple of this on."""
+VERSIONS_PER_MICROSECOND = 1000
+"""The versions of a run begin at the time of its push, and count its records.
+
+No push has a thousand records in a microsecond, so that those of a later one are greater.
+"""
 
 
 class OpensearchOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -428,7 +428,8 @@ class Pusher:
                 known_rejects=known,
             )
             steps = RunSteps(receipts.steps, receipts.add, claim=claim)
-            session = PushSession(settings, self.client, self._gate, steps=steps, chunks=planned)
+            session = PushSession(settings, self.client, self._gate, steps=steps)
+            session.chunks, session.root = planned, root
             error: Exception | None = None
             try:
                 if remaining:
@@ -480,6 +481,7 @@ class Pusher:
         """Have the appliance end a run whose chunks are all settled."""
         if self._end_run is not None and session.chunks and totals.is_settled:
             session.refused = totals.refused
+            session.accepted_refusals = self._progress.accepted_rejects
             self._end_run(session)
 
     def _connect(self) -> None:

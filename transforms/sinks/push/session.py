@@ -6,7 +6,10 @@ steps that may be begun twice. If the receipts of the chunks are removed, so are
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
 
 from feedferry.schemas.account import Chunk
 from feedferry.schemas.errors import TargetError
@@ -17,6 +20,7 @@ from feedferry.transforms.sinks.push.model import (
     MAX_REPLY_LETTERS,
     ApplianceResponse,
     ResponseMeaning,
+    open_chunk_file,
 )
 from feedferry.transforms.sinks.push.settings import PushSettings
 from feedferry.transforms.sinks.push.throttle.gate import SendGate
@@ -99,10 +103,14 @@ class RunSteps:
 class PushSession:
     """A run at an appliance, as the appliance sees it before and after its chunks.
 
-    `refused` is the number of records that were refused, when all chunks are settled.
+    `chunks` are those of the run, whose paths are relative to `root`. When all of them are settled,
+    `refused` is the number of records that were refused, and `accepted_refusals` how many of them
+    the operator has accepted.
     """
 
-    refused = 0
+    chunks: Sequence[Chunk] = ()
+    root = Path()
+    refused = accepted_refusals = 0
 
     def __init__(
         self,
@@ -111,14 +119,16 @@ class PushSession:
         gate: SendGate,
         *,
         steps: RunSteps,
-        chunks: Sequence[Chunk] = (),
     ) -> None:
         self._settings, self._client, self._gate, self._steps = settings, client, gate, steps
-        self.chunks = chunks
 
     @property
     def appliance(self) -> Appliance:
         return self._settings.appliance
+
+    def open(self, chunk: Chunk) -> AbstractContextManager[IO[bytes]]:
+        """Open the file of a chunk; raise SourceError if it cannot be read."""
+        return open_chunk_file(self.root / chunk.path)
 
     def step(self, name: str, action: Callable[[], str]) -> str:
         """Do a step, unless an earlier push has done it; return its reply."""

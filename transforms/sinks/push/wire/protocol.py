@@ -6,7 +6,8 @@ Another kind is added by an object of another package, which names it as an entr
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from contextlib import AbstractContextManager
+from typing import IO, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
@@ -73,9 +74,14 @@ class RunSession(Protocol):
 
     chunks: Sequence[Chunk]
     refused: int
+    accepted_refusals: int
 
     @property
     def appliance(self) -> "Appliance": ...
+
+    def open(self, chunk: Chunk) -> AbstractContextManager[IO[bytes]]:
+        """Open the file of a chunk; raise SourceError if it cannot be read."""
+        ...
 
     def step(self, name: str, action: Callable[[], str]) -> str:
         """Do a step, unless an earlier push has done it; return its reply."""

@@ -6,7 +6,7 @@ from itertools import pairwise
 from feedferry.transforms.formats.opensearch.bulk_writer import hiding_lines
 from feedferry.transforms.formats.opensearch.opensearch_format import (
     PLACE_OF_VERSION,
-    UNIT_OF_RUNS,
+    VERSIONS_PER_MICROSECOND,
 )
 from feedferry.transforms.sinks.push.model import ChunkPart
 from feedferry.transforms.sinks.push.wire.body import RequestBody
@@ -22,7 +22,7 @@ _OF_DOCUMENT = b"\n{"
 def make_request(part: ChunkPart, indexes: RunIndexes) -> tuple[str, RequestBody]:
     """Return the path and the body of a request."""
     chunk = part.chunk
-    first = indexes.begun * UNIT_OF_RUNS + indexes.before[chunk.ordinal] + part.first
+    first = _first_version(part, indexes) + part.first
     body = RequestBody(
         content_type="application/x-ndjson",
         length=part.size,
@@ -37,7 +37,7 @@ def make_hiding(
 ) -> tuple[str, RequestBody]:
     """Return the request that shows documents to no user; each URL with its number in the chunk."""
     chunk = part.chunk
-    begin = indexes.begun * UNIT_OF_RUNS + indexes.before[chunk.ordinal]
+    begin = _first_version(part, indexes)
     lines = (b"".join(numbered([hiding_lines(url)], begin + number)) for number, url in urls)
     data = b"".join(lines)
     body = RequestBody(content_type="application/x-ndjson", length=len(data), before=data)
@@ -64,6 +64,11 @@ def numbered(blocks: Iterable[bytes], first: int) -> Iterator[bytes]:
             parts += b'"version":%d' % version, after
         yield b"".join(parts)
     yield pending
+
+
+def _first_version(part: ChunkPart, indexes: RunIndexes) -> int:
+    """Return the version of the first record of a chunk."""
+    return indexes.begun * VERSIONS_PER_MICROSECOND + indexes.before[part.chunk.ordinal]
 
 
 def _path(datasource: str | None, indexes: RunIndexes) -> str:

@@ -4,8 +4,9 @@ For the datasource `web` and an address that ends with `/intranet`::
 
     intranet-web                          alias for writing: the index that is searched
     intranet                              alias for searching: the indexes of all datasources
-    intranet-web-20261128-071500          an index; its name has the time at which it was begun
-    intranet-web-20261128-071500-loading  alias for writing, until a full feed is complete
+    intranet-web-20261128-071500123456    an index; its name has the time at which it was begun
+    intranet-web-20261128-071500123456-loading
+                                          alias for writing, until a full feed is complete
 
 An incremental run writes to the index behind the alias. A run with a full feed fills a new index
 and then exchanges it for the old one in one request, so that a search sees one or the other. All
@@ -13,8 +14,10 @@ requests for documents name an alias and state that it must be one: an index tha
 itself has no mapping, and its documents would be seen by the wrong people.
 """
 
+import re
+import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -43,6 +46,11 @@ LOADING = "-loading"
 KEPT_INDEXES = 1
 """How many indexes before the present one stay, for a way back."""
 
+_ACTION = re.compile(
+    rb'\{"(index|delete)":\{"version":[0-9]+,"version_type":"[a-z_]+",'
+    rb'"_id":"((?:[^"\\]|\\.)*)"'
+)
+_STAMP = r"-[0-9]{8}-[0-9]{12}"
 _LOAD_SETTINGS = {"index": {"refresh_interval": "-1", "number_of_replicas": 0}}
 _SEARCH_SETTINGS = {"index": {"refresh_interval": None, "number_of_replicas": None}}
 
@@ -50,9 +58,9 @@ _SEARCH_SETTINGS = {"index": {"refresh_interval": None, "number_of_replicas": No
 class RunIndexes(msgspec.Struct, frozen=True, kw_only=True):
     """Where the chunks of a run are written to, and the versions of their documents.
 
-    `suffixes` are those of the aliases, by datasource. The versions of a run begin at `begun`, the
-    number of seconds since 1970 at which its push began; `before` counts the records of earlier
-    chunks, by the ordinal of a chunk.
+    `suffixes` are those of the aliases, by datasource. `begun` is the time at which the push began,
+    in microseconds since 1970, where the versions of the run begin. `before` counts the records of
+    earlier chunks, by the ordinal of a chunk.
     """
 
     begun: int
@@ -101,15 +109,18 @@ def finish(session: RunSession) -> None:
         alias = alias_suffix(datasource)
         index = alias + _stamp(begun)
         loads = is_full(chunks[0])
-        if loads and session.refused:
+        refused = session.refused - session.accepted_refusals
+        if loads and refused:
             raise TargetError(
-                f"{session.appliance.url}{alias}: {session.refused} records were refused, so the"
-                " new index is not searched, and the old one stays; expected none: correct them"
-                " and begin a new run"
+                f"{session.appliance.url}{alias}: {refused} records were refused, so the new index"
+                " is not searched, and the old one stays; expected none: correct them and begin a"
+                " new run, or accept them with ⟦accepted_rejects⟧"
             )
         written = index if loads else alias
         session.step(f"refresh {datasource}", partial(session.send, f"{written}/_refresh", None))
         if loads:
+            count = partial(_check_count, session, index, chunks)
+            session.step(f"count the documents of {datasource}", count)
             exchange = partial(_exchange, session, alias, index)
             session.step(f"exchange the index of {datasource}", exchange)
             remove = partial(_remove, session, alias, index)
@@ -117,8 +128,8 @@ def finish(session: RunSession) -> None:
 
 
 def _begun(session: RunSession) -> int:
-    """Return the time at which the push of a run began, the same when it is resumed."""
-    return int(session.step("begin", lambda: str(int(datetime.now(UTC).timestamp()))))
+    """Return the time at which the push of a run began, the same when it is continued."""
+    return int(session.step("begin", lambda: str(time.time_ns() // 1000)))
 
 
 def _by_datasource(chunks: Sequence[Chunk]) -> dict[str, list[Chunk]]:
@@ -129,7 +140,8 @@ def _by_datasource(chunks: Sequence[Chunk]) -> dict[str, list[Chunk]]:
 
 
 def _stamp(begun: int) -> str:
-    return datetime.fromtimestamp(begun, UTC).strftime("-%Y%m%d-%H%M%S")
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=begun)
+    return moment.strftime("-%Y%m%d-%H%M%S%f")
 
 
 def _make_index(session: RunSession, datasource: str, begun: int, *, is_loading: bool) -> str:
@@ -193,6 +205,27 @@ def _check_mapping(
         )
 
 
+def _check_count(session: RunSession, suffix: str, chunks: Sequence[Chunk]) -> str:
+    """Compare the number of documents of a new index with what was sent; raise TargetError."""
+    sent: set[int] = set()
+    for chunk in chunks:
+        with session.open(chunk) as stream:
+            for line in stream:
+                if match := _ACTION.match(line):
+                    change = sent.discard if match[1] == b"delete" else sent.add
+                    change(hash(match[2]))
+    response = session.request(f"{suffix}/_count")
+    if not response.is_success:
+        raise _failed(response, "expected the number of documents")
+    count: int = msgspec.json.decode(response.body)["count"]
+    if not len(sent) - session.accepted_refusals <= count <= len(sent):
+        raise TargetError(
+            f"{response.url}: {count:,} documents in the new index, which is not searched yet;"
+            f" expected {len(sent):,}: begin a new run"
+        )
+    return f"{count:,} documents"
+
+
 def _exchange(session: RunSession, alias: str, suffix: str) -> str:
     """Move the aliases of a datasource to the new index, in one request."""
     root = _name_of(session)
@@ -223,8 +256,8 @@ def _remove(session: RunSession, alias: str, suffix: str) -> str:
     response = session.request(f"{alias}-2*/_alias")
     if not response.is_success:
         raise _failed(response, "expected the indexes of the datasource")
-    stamped = len(root + suffix)
-    names = sorted(name for name in msgspec.json.decode(response.body) if len(name) == stamped)
+    is_ours = re.compile(re.escape(root + alias) + _STAMP).fullmatch
+    names = sorted(filter(is_ours, msgspec.json.decode(response.body)))
     earlier = names[: names.index(root + suffix)]
     removed = earlier[: max(len(earlier) - KEPT_INDEXES, 0)]
     for name in removed:

@@ -27,6 +27,7 @@ _TEMPORARY = (_TOO_MANY, _UNAVAILABLE)
 _FULL_DISK = ("flood-stage", "flood stage", "read-only-allow-delete", "read-only / allow delete")
 _NO_INDEX = ("index_not_found_exception", "alias_not_found_exception")
 _MISSING = "document_missing_exception"
+_NEW_RUN = "expected the index that the run has found or made: begin a new run"
 NEWER = "the index has a newer version of a document"
 _ABSENT = {
     "delete": "a deletion of a document that the index does not have",
@@ -99,8 +100,7 @@ def _judge_items(response: ApplianceResponse, items: list[tuple[str, _Item]]) ->
         if item.status in _TEMPORARY:
             return verdict_on(response, ResponseMeaning.RETRY, _words(reason))
         if error.type in _NO_INDEX:
-            fix = "expected an index for the datasource: push again, which makes it"
-            return verdict_on(response, ResponseMeaning.FATAL, f"{quote(reason)}; {fix}")
+            return verdict_on(response, ResponseMeaning.FATAL, f"{quote(reason)}; {_NEW_RUN}")
         if item.status == _CONFLICT and action != "update":
             notices.append(NEWER)
         elif item.status == _CONFLICT:
@@ -142,6 +142,5 @@ def _judge_failure(response: ApplianceResponse) -> Verdict | None:
         found = f"{response.status}, {quote(reason)}; expected a body of _bulk"
         return verdict_on(response, ResponseMeaning.REFUSED, found)
     if response.status == _NOT_FOUND and reason:
-        fix = "expected an index for the datasource: push again, which makes it"
-        return verdict_on(response, ResponseMeaning.FATAL, f"{quote(reason)}; {fix}")
+        return verdict_on(response, ResponseMeaning.FATAL, f"{quote(reason)}; {_NEW_RUN}")
     return None
