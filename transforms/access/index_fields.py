@@ -170,7 +170,12 @@ def acl_of_fields(fields: Mapping[str, Collection[str]]) -> Acl | None:
     """
     if all(_is_unused(fields, part) for part in range(1, PARTS + 1)):
         return None
-    used = (part for part in range(1, PARTS + 1) if not _is_unused(fields, part))
+    used = [part for part in range(1, PARTS + 1) if not _is_unused(fields, part)]
+    permitted = [
+        any(_names(part, layer)[1] in fields for layer in range(1, LAYERS + 1)) for part in used
+    ]
+    if not all(permitted):
+        return Acl()  # a part that permits nobody
     layers = tuple(
         AclLayer(part=number, principals=principals)
         for number, part in enumerate(used)

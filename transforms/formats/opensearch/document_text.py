@@ -121,6 +121,7 @@ _ASCII_LIKE = ("utf-8", "ascii", "utf-16", "cp1252", "iso8859-1")
 
 def _without_markup(text: str) -> tuple[str, str | None]:
     """Return the text and the title of an HTML document; a line for each block."""
+    text = text.replace("\0", "")
     if not text.strip():
         return "", None
     parser = lxml.html.HTMLParser(encoding="utf-8", huge_tree=True)

@@ -1,0 +1,99 @@
+"""A rejected document is shown to nobody at a target that can withhold it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.archives import put
+from support.runs import convert, report
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]
+
+HOST = "http://docs.example.com/"
+PLAIN = f'<record url="{HOST}plain" mimetype="text/plain"><content>plain</content></record>'
+CHAIN = f'<acl inherit-from="{HOST}nowhere/"/>'
+BROKEN = f'<record url="{HOST}broken" mimetype="text/plain">{CHAIN}<content>x</content></record>'
+UNREADABLE = (
+    f'<record url="{HOST}unreadable" mimetype="text/plain">'
+    '<content encoding="base64binary">%%%</content></record>'
+)
+UPDATE = (
+    f'<record url="{HOST}update" mimetype="text/plain">'
+    '<metadata><meta name="a" content="b"/></metadata></record>'
+)
+FOLDER = (
+    f'<acl url="{HOST}nowhere/" inheritance-type="child-overrides">'
+    '<principal scope="user" access="permit">bob</principal></acl>'
+)
+STAFF = f'<record url="{HOST}staff" mimetype="text/plain">{CHAIN}<content>staff</content></record>'
+
+
+def feed(*records: str, feedtype: str = "incremental") -> None:
+    header = f"<header><datasource>docs</datasource><feedtype>{feedtype}</feedtype></header>"
+    text = f"<gsafeed>{header}<group>{''.join(records)}</group></gsafeed>"
+    put(Path("feed.xml"), text.encode())
+
+
+def written(*flags: str, to: str = "opensearch") -> list[tuple[str, str, list[str]]]:
+    """Convert the feed; return the actions, their ids, and the tokens that they state."""
+    convert("feed.xml", "-o", "out", "--to", to, "--fresh", *flags)
+    lines = [
+        json.loads(line)
+        for path in sorted(Path("out/chunks").iterdir())
+        for line in path.read_text("utf-8").splitlines()
+    ]
+    found: list[tuple[str, str, list[str]]] = []
+    for line in lines:
+        [(name, value), *_] = line.items()
+        if "_id" in (value if isinstance(value, dict) else {}):
+            found.append((name, value["_id"].removeprefix(HOST), []))
+        else:
+            fields = line["script"]["params"]["fields"] if name == "script" else line
+            found[-1][2].extend(
+                token
+                for key, tokens in fields.items()
+                if key == "acl_1_permit_1"
+                for token in tokens
+            )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("rejected", "name", "code"),
+    [
+        (BROKEN, "broken", "acl-chain-broken"),
+        (UNREADABLE, "unreadable", "bad-base64"),
+        (UPDATE, "update", "partial-update"),
+    ],
+)
+def test_a_rejected_document_is_hidden_at_its_place(rejected: str, name: str, code: str) -> None:
+    feed(PLAIN, rejected, PLAIN.replace("plain", "later"))
+    assert written() == [
+        ("index", "plain", ["*"]),
+        ("update", name, []),
+        ("index", "later", ["*"]),
+    ]
+    account = report("out")["account"]
+    assert account["reject_codes"] == {code: 1}
+    assert account["notices"]["withheld"]["count"] == 1
+    assert account["expanded"] == {"UPDATE": 1}
+
+
+def test_the_next_good_version_is_written_after_it() -> None:
+    feed(BROKEN, PLAIN.replace("plain", "broken"))
+    assert [action for action, name, _ in written() if name == "broken"] == ["update", "index"]
+
+
+def test_a_chain_that_is_complete_is_resolved_without_a_step_of_the_user() -> None:
+    feed(FOLDER, STAFF)
+    assert written() == [
+        ("update", "nowhere/", ["us:Default:bob"]),
+        ("index", "staff", ["us:Default:bob"]),
+    ]
+
+
+def test_a_target_with_acls_of_its_own_withholds_nothing() -> None:
+    feed(PLAIN, UNREADABLE)
+    convert("feed.xml", "-o", "out", "--to", "gsa-feed", "--fresh")
+    assert "withheld" not in report("out")["account"]["notices"]

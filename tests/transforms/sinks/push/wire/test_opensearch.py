@@ -1,0 +1,355 @@
+"""Requests to OpenSearch: versions of records, results of actions, indexes before and after."""
+
+import io
+import json
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from feedferry.schemas.account import Chunk
+from feedferry.schemas.errors import ConfigError, TargetError
+from feedferry.schemas.receipt import Refusal
+from feedferry.schemas.record import Action, Record
+from feedferry.transforms.access.index_fields import field_names
+from feedferry.transforms.formats.opensearch.bulk_writer import BulkEncoder, hiding_lines
+from feedferry.transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning
+from feedferry.transforms.sinks.push.wire.address import parse_target
+from feedferry.transforms.sinks.push.wire.body import RequestBody
+from feedferry.transforms.sinks.push.wire.opensearch.bulk_request import make_request, numbered
+from feedferry.transforms.sinks.push.wire.opensearch.indexes import RunIndexes, begin, finish
+from feedferry.transforms.sinks.push.wire.opensearch.mapping import alias_suffix, mapping
+from feedferry.transforms.sinks.push.wire.opensearch.opensearch import OPENSEARCH_CLUSTER
+from feedferry.transforms.sinks.push.wire.opensearch.results import NEWER
+from feedferry.transforms.sinks.push.wire.protocol import Appliance
+from feedferry.transforms.sinks.push.wire.responses import judge_response
+
+ROOT = "http://127.0.0.1:9200/intranet"
+BEGUN = 1_764_314_100_123_456
+STAMP = "-20251128-071500123456"
+URLS = [f"http://h.x/{number}" for number in range(4)]
+
+
+def encoded(url: str, action: Action = Action.ADD) -> bytes:
+    return BulkEncoder().encode(Record(url=url, action=action, body='"version":1, x\\n'))
+
+
+def chunk(ordinal: int, urls: Sequence[str], feedtype: str = "incremental") -> Chunk:
+    return Chunk(
+        ordinal=ordinal,
+        path=f"chunks/{ordinal}.ndjson",
+        bytes=1,
+        sha256="",
+        records={"ADD": len(urls)},
+        first_url=urls[0],
+        last_url=urls[-1],
+        source="feed.xml",
+        span=0,
+        format="opensearch",
+        datasource="web",
+        feedtype=feedtype,
+        requested_feedtype=feedtype,
+    )
+
+
+def part_of(stated: Chunk, first: int = 0, count: int = 0) -> ChunkPart:
+    return ChunkPart(
+        chunk=stated,
+        path=Path(stated.path),
+        offset=0,
+        length=10,
+        first=first,
+        count=count,
+        sha256="",
+    )
+
+
+@given(st.lists(st.sampled_from("idh"), min_size=1, max_size=8), st.integers(1, 400))
+def test_each_record_has_its_version_whatever_the_blocks_are(kinds: list[str], size: int) -> None:
+    lines = {
+        "i": encoded("http://h.x/a"),
+        "d": encoded("http://h.x/b", Action.DELETE),
+        "h": hiding_lines("http://h.x/c"),
+    }
+    text = b"".join(map(lines.__getitem__, kinds))
+    blocks = [text[at : at + size] for at in range(0, len(text), size)]
+    sent = b"".join(numbered(blocks, 10**18 + 7))
+    assert len(sent) == len(text)
+    expected = b"".join(
+        lines[kind].replace(b"%d" % 10**18, b"%d" % (10**18 + 7 + number))
+        for number, kind in enumerate(kinds)
+    )
+    assert sent == expected
+
+
+def test_a_request_names_an_alias_and_the_versions_follow_the_record_in_the_run() -> None:
+    indexes = RunIndexes(begun=BEGUN, suffixes={"web": "-web"}, before={5: 1000})
+    path, body = make_request(part_of(chunk(5, URLS), first=2, count=2), indexes)
+    assert path.startswith("-web/_bulk?require_alias=true&filter_path=")
+    first = BEGUN * 1000 + 1002
+    assert b"".join(body.recode([encoded(URLS[2])])).count(b'"version":%d' % first) == 2
+
+
+@pytest.mark.parametrize(
+    ("items", "meaning", "refused", "notices"),
+    [
+        ([("index", 201, None), ("delete", 200, None)], ResponseMeaning.ACCEPTED, (), ()),
+        (
+            [("index", 201, None), ("index", 400, ("strict_dynamic_mapping_exception", "no x"))],
+            ResponseMeaning.ACCEPTED,
+            (Refusal(1, "strict_dynamic_mapping_exception: no x"),),
+            (),
+        ),
+        (
+            [("index", 409, ("version_conflict_engine_exception", "[1]")), ("index", 201, None)],
+            ResponseMeaning.ACCEPTED,
+            (),
+            (NEWER,),
+        ),
+        (
+            [("index", 201, None), ("index", 429, ("rejected_execution_exception", "queue"))],
+            ResponseMeaning.RETRY,
+            (),
+            (),
+        ),
+        (
+            [("update", 409, ("version_conflict_engine_exception", "[1]")), ("index", 201, None)],
+            ResponseMeaning.RETRY,
+            (),
+            (),
+        ),
+        (
+            [
+                ("index", 429, ("cluster_block_exception", "disk usage exceeded flood-stage")),
+                ("index", 201, None),
+            ],
+            ResponseMeaning.FULL_DISK,
+            (),
+            (),
+        ),
+        (
+            [("index", 404, ("index_not_found_exception", "no alias")), ("index", 201, None)],
+            ResponseMeaning.FATAL,
+            (),
+            (),
+        ),
+        (
+            [("update", 404, ("document_missing_exception", "[1]")), ("delete", 404, None)],
+            ResponseMeaning.ACCEPTED,
+            (),
+            (
+                "an ACL without a document in the index",
+                "a deletion of a document that the index does not have",
+            ),
+        ),
+        ([("index", 201, None)], ResponseMeaning.REFUSED, (), ()),
+    ],
+)
+def test_the_results_of_actions_decide(
+    items: list[tuple[str, int, tuple[str, str] | None]],
+    meaning: ResponseMeaning,
+    refused: tuple[Refusal, ...],
+    notices: tuple[str, ...],
+) -> None:
+    results = [
+        {
+            action: {"status": status}
+            | ({"error": dict(zip(("type", "reason"), error, strict=True))} if error else {})
+        }
+        for action, status, error in items
+    ]
+    body = json.dumps({"errors": True, "items": results}).encode()
+    verdict = judge(ApplianceResponse(status=200, body=body), part_of(chunk(1, URLS[:2])))
+    assert (verdict.meaning, verdict.refused, verdict.notices) == (meaning, refused, notices)
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "meaning"),
+    [
+        (400, {"type": "illegal_argument_exception", "reason": "id is too long"}, "refused"),
+        (413, "", "refused"),
+        (429, {"type": "circuit_breaking_exception", "reason": "data too large"}, "retry"),
+        (429, {"type": "cluster_block_exception", "reason": "flood-stage watermark"}, "full-disk"),
+        (503, "", "retry"),
+        (401, {"type": "security_exception", "reason": "no"}, "fatal"),
+        (404, {"type": "index_not_found_exception", "reason": "no alias"}, "fatal"),
+    ],
+)
+def test_a_request_that_fails_as_a_whole_is_judged_by_status_and_error(
+    status: int, error: object, meaning: str
+) -> None:
+    body = json.dumps({"error": error, "status": status}).encode() if error else b""
+    response = ApplianceResponse(status=status, body=body)
+    assert judge(response, part_of(chunk(1, URLS))).meaning.value == meaning
+
+
+def judge(response: ApplianceResponse, part: ChunkPart | None = None) -> Any:
+    return judge_response(OPENSEARCH_CLUSTER, response, part)
+
+
+class ClusterSession:
+    """A run at a cluster that is a function of method, path and body."""
+
+    refused = accepted_refusals = 0
+
+    def __init__(
+        self,
+        chunks: Sequence[Chunk],
+        reply: Callable[[str, str], tuple[int, object]] = lambda _method, _path: (200, {}),
+    ) -> None:
+        self.chunks = chunks
+        self.steps: dict[str, str] = {"begin": str(BEGUN)}
+        self.requests: list[tuple[str, str, Any]] = []
+        self._reply = reply
+
+    @property
+    def appliance(self) -> Appliance:
+        return parse_target(ROOT)
+
+    def open(self, stated: Chunk) -> nullcontext[IO[bytes]]:
+        urls = [stated.first_url, stated.last_url]
+        return nullcontext(io.BytesIO(b"".join(map(encoded, urls))))
+
+    def step(self, name: str, action: Callable[[], str]) -> str:
+        self.steps[name] = self.steps.get(name) or action()
+        return self.steps[name]
+
+    def send(self, path: str, body: RequestBody | None, *, method: str = "POST") -> str:
+        self.request(path, body, method=method)
+        return "OK"
+
+    def request(
+        self,
+        path: str,
+        body: RequestBody | None = None,
+        *,
+        method: str = "GET",
+        is_below_address: bool = True,
+    ) -> ApplianceResponse:
+        stated = None if body is None else json.loads(b"".join(body.blocks()))
+        self.requests.append((method, path, stated))
+        status, reply = self._reply(method, path)
+        return ApplianceResponse(status=status, body=json.dumps(reply).encode(), url=ROOT + path)
+
+
+def test_the_first_run_makes_a_strict_index_behind_two_aliases() -> None:
+    def reply(method: str, path: str) -> tuple[int, object]:
+        return (404, {"error": "alias [intranet-web] missing"}) if method == "GET" else (200, {})
+
+    session = ClusterSession([chunk(1, URLS), chunk(2, URLS[:1])], reply)
+    assert begin(session) == RunIndexes(begun=BEGUN, suffixes={"web": "-web"}, before={1: 0, 2: 4})
+    [(_, _, none), (method, path, made)] = session.requests
+    assert (none, method, path) == (None, "PUT", f"-web{STAMP}")
+    assert made["aliases"] == {"intranet-web": {}, "intranet": {}}
+    assert made["mappings"]["dynamic"] == "strict"
+    tokens = {made["mappings"]["properties"][name]["type"] for name in field_names()}
+    assert tokens == {"keyword"}
+
+
+def test_elasticsearch_has_another_type_for_metadata() -> None:
+    def reply(method: str, path: str) -> tuple[int, object]:
+        if method == "GET":
+            return 404, {}
+        kinds = [
+            body["mappings"]["properties"]["meta"]["type"] for *_, body in session.requests[1:]
+        ]
+        error = {"type": "mapper_parsing_exception", "reason": "No handler for type [flat_object]"}
+        return (400, {"error": error}) if kinds[-1] == "flat_object" else (200, {})
+
+    session = ClusterSession([chunk(1, URLS)], reply)
+    begin(session)
+    assert session.requests[-1][2]["mappings"]["properties"]["fields"] == {"type": "flattened"}
+
+
+@pytest.mark.parametrize(
+    ("held", "found"),
+    [
+        ({"properties": {}}, "has no field 'acl_1_deny_1'"),
+        (mapping("web") | {"dynamic": "true"}, "is not strict"),
+        (mapping("Web"), "has the datasource 'Web'; expected 'web'"),
+        (
+            mapping("web")
+            | {"properties": mapping("web")["properties"] | {"acl_2_deny_1": {"type": "text"}}},
+            "has no field 'acl_2_deny_1'",
+        ),
+    ],
+)
+def test_an_index_that_would_show_documents_to_others_is_refused(
+    held: dict[str, object], found: str
+) -> None:
+    session = ClusterSession([chunk(1, URLS)], lambda *_: (200, {"other": {"mappings": held}}))
+    with pytest.raises(TargetError, match=found):
+        begin(session)
+
+
+def test_a_full_feed_is_searched_when_it_is_complete() -> None:
+    old = "intranet-web-20251127-071500000000"
+
+    def reply(method: str, path: str) -> tuple[int, object]:
+        if path.endswith("/_count"):
+            return 200, {"count": 2}
+        held = [old, "intranet-web-20251126-071500000000", f"intranet-web{STAMP}"]
+        names = held if "*" in path else held[:1]
+        return 200, {name: {"aliases": {}} for name in names}
+
+    session = ClusterSession([chunk(1, URLS, "full")], reply)
+    loading = f"-web{STAMP}-loading"
+    assert begin(session).suffixes == {"web": loading}
+    assert session.requests[-1][2]["aliases"] == {"intranet" + loading: {}}
+    finish(session)
+    [exchange] = [body for _, path, body in session.requests if path == "/_aliases"]
+    new = f"intranet-web{STAMP}"
+    assert exchange["actions"] == [
+        {"remove": {"index": old, "alias": "intranet-web"}},
+        {"remove": {"index": old, "alias": "intranet"}},
+        {"add": {"index": new, "alias": "intranet-web"}},
+        {"add": {"index": new, "alias": "intranet"}},
+        {"remove": {"index": new, "alias": "intranet" + loading}},
+    ]
+    removed = [path for method, path, _ in session.requests if method == "DELETE"]
+    assert removed == ["-web-20251126-071500000000"]
+
+
+@pytest.mark.parametrize("refused", [0, 1])
+def test_a_full_feed_that_is_not_complete_is_never_searched(refused: int) -> None:
+    def reply(method: str, path: str) -> tuple[int, object]:
+        return 200, {"count": 1} if path.endswith("/_count") else {}
+
+    session = ClusterSession([chunk(1, URLS, "full")], reply)
+    begin(session)
+    session.refused = refused
+    expected = "1 records were refused" if refused else "1 documents in the new index"
+    with pytest.raises(TargetError, match=expected):
+        finish(session)
+    assert not [path for _, path, _ in session.requests if path == "/_aliases"]
+
+
+def test_full_and_incremental_feeds_of_one_run_are_refused() -> None:
+    chunks = [chunk(1, URLS), chunk(2, URLS, "full")]
+    with pytest.raises(TargetError, match="feedferry compact makes one full feed of them"):
+        begin(ClusterSession(chunks))
+
+
+@pytest.mark.parametrize(
+    ("datasource", "suffix"), [("web", "-web"), ("Web_2", "-web_2"), ("a.b", "-a.b")]
+)
+def test_the_alias_of_a_datasource_is_in_lower_case(datasource: str, suffix: str) -> None:
+    assert alias_suffix(datasource) == suffix
+
+
+@pytest.mark.parametrize("datasource", [None, "", "a b", "_x", "x" * 201, "a*"])
+def test_a_datasource_that_is_no_name_of_an_index_is_refused(datasource: str | None) -> None:
+    with pytest.raises(ConfigError, match="no part of the name of an index"):
+        alias_suffix(datasource)
+
+
+def test_the_address_of_a_cluster_ends_with_the_name_of_the_indexes() -> None:
+    assert parse_target("https://search.example.com:9200/intranet/").url == (
+        "https://search.example.com:9200/intranet"
+    )
+    with pytest.raises(ConfigError):
+        parse_target("https://search.example.com:9200/a/b")
