@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from feedferry.schemas.content import decode
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.record import Content, Field, Meta, Record
+from feedferry.transforms.content_types.document_text import is_text, text_of
 from feedferry.transforms.formats.base import Adapter, Target
 from feedferry.transforms.formats.holding.acl_metadata import is_acl_name
 from feedferry.transforms.formats.holding.adapt_rules import (
@@ -17,7 +18,6 @@ from feedferry.transforms.formats.holding.adapt_rules import (
     is_deletion,
 )
 from feedferry.transforms.formats.holding.hold import hold
-from feedferry.transforms.formats.opensearch.document_text import is_text, text_of
 from feedferry.transforms.formats.opensearch.opensearch_format import HOLDS, OpensearchOptions
 
 MAX_KEYWORD_BYTES = 32_000

@@ -2,7 +2,7 @@
 
 import pytest
 
-from feedferry.transforms.formats.opensearch.document_text import is_text, text_of
+from feedferry.transforms.content_types.document_text import is_text, text_of
 
 
 @pytest.mark.parametrize(
