@@ -26,6 +26,7 @@ from feedferry.transforms.steps.metadata_step import MetadataRules, MetadataStep
 from feedferry.transforms.steps.principals_step import PrincipalRules, PrincipalsStep
 from feedferry.transforms.steps.python_step import PythonRule, PythonStep
 from feedferry.transforms.steps.step import AppliedSteps, TransformStep
+from feedferry.transforms.steps.text_step import TextRules, TextStep
 from feedferry.transforms.steps.urls_step import UrlRules, UrlsStep
 
 PREPARED = ".prepared"
@@ -52,6 +53,7 @@ class StepConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     content: ContentRules | None = None
     fetch: FetchRules | None = None
     merge: MergeRules | None = None
+    text: TextRules | None = None
     python: PythonRule | None = None
 
     @property
@@ -112,6 +114,7 @@ _MAKE: dict[str, Callable[[Any, Path], TransformStep]] = {
     "principals": lambda rules, base: PrincipalsStep(rules, base=base),
     "content": lambda rules, _: ContentStep(rules),
     "fetch": lambda rules, _: _make_fetch(rules),
+    "text": lambda rules, _: TextStep(rules),
     "python": lambda rules, base: PythonStep(rules, base=base),
 }
 
