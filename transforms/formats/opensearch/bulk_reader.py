@@ -11,7 +11,7 @@ nobody.
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import IO, Any
+from typing import IO
 
 import msgspec
 import pybase64
@@ -134,7 +134,7 @@ def _record(lines: bytes, provenance: Provenance, options: ReadOptions) -> Recor
 
 
 def document_of(
-    stated: dict[str, Any], key: str, provenance: Provenance, *, zone: str = "UTC"
+    stated: dict[str, object], key: str, provenance: Provenance, *, zone: str = "UTC"
 ) -> Record:
     """Return the document with an id; raise RecordError for a value of another type."""
     data, display_url = _text(stated, "data"), _text(stated, "display_url")
@@ -164,7 +164,7 @@ def document_of(
     )
 
 
-def _acl_of_update(document: dict[str, Any]) -> Acl:
+def _acl_of_update(document: dict[str, object]) -> Acl:
     script = document.get("script")
     params = script.get("params") if isinstance(script, dict) else None
     fields = params.get("fields") if isinstance(params, dict) else document.get("doc")
@@ -175,7 +175,7 @@ def _acl_of_update(document: dict[str, Any]) -> Acl:
     return acl if acl is not None else Acl(alone=True)
 
 
-def _object(line: bytes) -> dict[str, Any]:
+def _object(line: bytes) -> dict[str, object]:
     try:
         value = msgspec.json.decode(line)
     except _NO_JSON as exc:
@@ -185,7 +185,7 @@ def _object(line: bytes) -> dict[str, Any]:
     return value
 
 
-def _id_of(action: dict[str, Any]) -> tuple[str, str]:
+def _id_of(action: dict[str, object]) -> tuple[str, str]:
     """Return the name of an action, and its id."""
     names = [*action]
     address = action[names[0]] if len(names) == 1 else None
@@ -197,17 +197,19 @@ def _id_of(action: dict[str, Any]) -> tuple[str, str]:
     return names[0], key
 
 
-def _text(values: dict[str, Any], name: str) -> str | None:
+def _text(values: dict[str, object], name: str) -> str | None:
     value = values.get(name)
     if not isinstance(value, str | None):
         raise RecordError("bad-value", f"{name} is {value!r}; expected a text")
     return value
 
 
-def _texts_of(values: dict[str, Any], name: str) -> list[str]:
+def _texts_of(values: dict[str, object], name: str) -> list[str]:
     value = values[name]
-    texts = value if isinstance(value, list) else [value]
-    if not all(isinstance(text, str) for text in texts):
+    texts = [
+        text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)
+    ]
+    if len(texts) != (len(value) if isinstance(value, list) else 1):
         raise RecordError("bad-value", f"{name} is {value!r}; expected a list of texts")
     return texts
 
@@ -220,7 +222,7 @@ def _metadata(values: object, name: str) -> Iterator[Meta]:
             yield Meta(key, one if isinstance(one, str) else msgspec.json.encode(one).decode())
 
 
-def _others(stated: dict[str, Any]) -> Iterator[Meta]:
+def _others(stated: dict[str, object]) -> Iterator[Meta]:
     """Yield the fields of users and of other programs as metadata."""
     others = {name: value for name, value in stated.items() if name not in _PLAIN | _ACCESS}
     yield from _metadata(others, "a field")

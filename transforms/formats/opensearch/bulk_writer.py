@@ -14,7 +14,6 @@ It does not change a document with a newer version.
 """
 
 import hashlib
-from typing import Any
 
 import msgspec
 import pybase64
@@ -80,9 +79,9 @@ class BulkEncoder(Encoder):
             key["pipeline"] = self._pipeline
         return {"index": _VERSION | key}, document
 
-    def _document(self, record: Record) -> dict[str, Any]:
+    def _document(self, record: Record) -> dict[str, object]:
         content, crawl = record.content, record.crawl
-        document: dict[str, Any] = {
+        document: dict[str, object] = {
             "version": PLACE_OF_VERSION,
             "url": record.url,
             "datasource": self._datasource,

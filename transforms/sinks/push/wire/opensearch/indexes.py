@@ -20,7 +20,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import accumulate
-from typing import Any
 
 import msgspec
 
@@ -36,6 +35,7 @@ from feedferry.transforms.sinks.push.wire.body import RequestBody
 from feedferry.transforms.sinks.push.wire.opensearch.mapping import (
     FLAT_KINDS,
     alias_suffix,
+    held_mappings,
     mapping,
 )
 from feedferry.transforms.sinks.push.wire.opensearch.results import error_of
@@ -174,35 +174,20 @@ def _find_index(session: RunSession, datasource: str, begun: int) -> str:
         return _make_index(session, datasource, begun, is_loading=False)
     if not response.is_success:
         raise _failed(response, "expected an index, or the right to make one")
-    found: dict[str, Any] = msgspec.json.decode(response.body)
+    found = held_mappings(response.body)
     for name, held in found.items():
-        _check_mapping(response, name, held.get("mappings", {}), datasource)
+        if held.fault:
+            raise TargetError(
+                f"{response.url}: the index {name!r} has {held.fault}; expected an index that"
+                " feedferry has made, as others show documents to the wrong people: give another"
+                " name"
+            )
+        if (owner := held.meta.feedferry.datasource) != datasource:
+            raise TargetError(
+                f"{response.url}: the index {name!r} has the datasource {owner!r}; expected"
+                f" {datasource!r}: names that differ in case only have one index"
+            )
     return ", ".join(found)
-
-
-def _check_mapping(
-    response: ApplianceResponse, name: str, held: dict[str, Any], datasource: str
-) -> None:
-    """Raise TargetError unless the tokens of decisions are kept as they are."""
-    properties = held.get("properties", {})
-    wanted = mapping(datasource)["properties"]
-    wrong = [
-        field
-        for field, kind in wanted.items()
-        if field.startswith("acl_") and properties.get(field, {}).get("type") != kind["type"]
-    ]
-    owner = held.get("_meta", {}).get("feedferry", {}).get("datasource")
-    if wrong or str(held.get("dynamic")) != "strict":
-        found = f"the index {name!r} has no field {wrong[0]!r}" if wrong else "is not strict"
-        raise TargetError(
-            f"{response.url}: {found} of type keyword; expected an index that feedferry has made,"
-            " as others would show documents to the wrong people: give another name"
-        )
-    if owner != datasource:
-        raise TargetError(
-            f"{response.url}: the index {name!r} has the datasource {owner!r}; expected"
-            f" {datasource!r}: names that differ in case only have one index"
-        )
 
 
 def _check_count(session: RunSession, suffix: str, chunks: Sequence[Chunk]) -> str:

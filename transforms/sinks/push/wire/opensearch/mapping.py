@@ -1,7 +1,8 @@
 """The names of indexes, and their mapping."""
 
 import re
-from typing import Any
+
+import msgspec
 
 from feedferry.schemas.errors import ConfigError
 from feedferry.transforms.access.index_fields import field_names
@@ -11,6 +12,45 @@ MAX_NAME_LETTERS = 200
 
 FLAT_KINDS = ("flat_object", "flattened")
 """The type of a field with any names below it, in OpenSearch and in Elasticsearch."""
+
+
+class _FieldKind(msgspec.Struct):
+    type: str = ""
+
+
+class _Owner(msgspec.Struct):
+    datasource: str | None = None
+
+
+class _Meta(msgspec.Struct):
+    feedferry: _Owner = msgspec.field(default_factory=_Owner)
+
+
+class HeldMapping(msgspec.Struct):
+    """The mapping of an index, as a cluster states it."""
+
+    dynamic: str | bool = ""
+    meta: _Meta = msgspec.field(default_factory=_Meta, name="_meta")
+    properties: dict[str, _FieldKind] = {}
+
+    @property
+    def fault(self) -> str:
+        """What would show documents to the wrong people; empty if the index is ours."""
+        for name in field_names():
+            kind = self.properties.get(name)
+            if kind is None or kind.type != "keyword":
+                return f"no field {name!r} of type keyword"
+        return "" if self.dynamic == "strict" else "a mapping that is not strict"
+
+
+class _HeldIndex(msgspec.Struct):
+    mappings: HeldMapping = msgspec.field(default_factory=HeldMapping)
+
+
+def held_mappings(data: bytes) -> dict[str, HeldMapping]:
+    """Return the mappings of indexes by their names, from the response to a GET of them."""
+    held = msgspec.json.decode(data, type=dict[str, _HeldIndex])
+    return {name: index.mappings for name, index in held.items()}
 
 
 def alias_suffix(datasource: str | None) -> str:
@@ -27,7 +67,7 @@ def alias_suffix(datasource: str | None) -> str:
     return f"-{name}"
 
 
-def mapping(datasource: str, *, flat_kind: str = FLAT_KINDS[0]) -> dict[str, Any]:
+def mapping(datasource: str, *, flat_kind: str = FLAT_KINDS[0]) -> dict[str, object]:
     """Return the mapping of an index.
 
     It is strict: a document with another field is refused. With any other type, the tokens of the
@@ -54,5 +94,5 @@ def mapping(datasource: str, *, flat_kind: str = FLAT_KINDS[0]) -> dict[str, Any
         "fields": {"type": flat_kind},
         **dict.fromkeys(field_names(), keyword),
     }
-    meta = {"feedferry": {"datasource": datasource}}
-    return {"dynamic": "strict", "_meta": meta, "properties": properties}
+    owner = {"feedferry": {"datasource": datasource}}
+    return {"dynamic": "strict", "_meta": owner, "properties": properties}

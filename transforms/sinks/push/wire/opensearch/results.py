@@ -4,8 +4,6 @@
 each action.
 """
 
-from typing import Any
-
 import msgspec
 
 from feedferry.schemas.receipt import Refusal
@@ -125,12 +123,12 @@ def _words(reason: str) -> str:
 def _judge_other(response: ApplianceResponse) -> Verdict | None:
     """Judge the response to a request that is no part of a chunk."""
     try:
-        found: Any = msgspec.json.decode(response.body)
+        found = msgspec.json.decode(response.body, type=_Results)
     except msgspec.DecodeError:
         return None
-    if isinstance(found, dict) and found.get("errors"):
-        items = msgspec.convert(found, _Results, strict=False).items
-        return _judge_items(response, [next(iter(item.items())) for item in items])
+    items = [next(iter(item.items())) for item in found.items if item]
+    if items:
+        return _judge_items(response, items)
     return Verdict(meaning=ResponseMeaning.ACCEPTED, message="OK")
 
 
