@@ -21,6 +21,8 @@ from feedferry.pipelines.options.compare_options import VerifyOptions
 from feedferry.pipelines.options.push_options import ApplianceOptions
 from feedferry.transforms.config.yaml_structs import PROFILES, quote_text
 from feedferry.transforms.steps import StepConfig
+from feedferry.transforms.storage.run_folders.mirrors import shown as shown_folder
+from feedferry.transforms.storage.storage import is_object
 
 _COMMENT_COLUMN = 48
 Schema = dict[str, object]
@@ -32,7 +34,9 @@ def render(job: Job, *, has_origins: bool = True) -> str:
     Keys without a value are comments; with `has_origins`, a comment says where a value came from.
     """
     types = {section: str(job.settings.get(f"{section}.type", FEEDS)) for section in TYPES}
-    shown = {**job.settings, "runs": str(job.home.parent), "state": job.has_state}
+    home = shown_folder(job.home)
+    runs = home.rpartition("/")[0] if is_object(home) else str(job.home.parent)
+    shown = {**job.settings, "runs": runs, "state": job.has_state}
 
     def lines(keys: Mapping[str, JobKey], indent: str = "") -> Iterator[str]:
         for name, part in parts_of(keys):

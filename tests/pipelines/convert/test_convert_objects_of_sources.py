@@ -156,8 +156,9 @@ def test_a_state_in_object_storage_has_an_object_for_each_generation(
     assert counts[0] == {"ADD": 40}
     assert counts[1:] == ([{"DELETE": 1}, {}, {}] if source is tree else [{}, {}, {}])
     assert generations() == ["000000003.db", "000000004.db"]
-    report = json.loads(storage_of(f"{URI}-1").get("report.json") or b"")
-    assert report["options"]["state"] == STATE
+    settings = storage_of(f"{URI}-1").get("config.rendered.yaml") or b""
+    assert b"state:" in settings, settings.decode()
+    assert b"feedferry-" not in settings, settings.decode()
 
 
 @pytest.mark.usefixtures("here")

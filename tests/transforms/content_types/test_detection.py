@@ -29,9 +29,9 @@ def zipped(*names: str, stated: str = "") -> bytes:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
         if stated:
-            archive.writestr("mimetype", stated)
+            archive.writestr(zipfile.ZipInfo("mimetype"), stated)
         for name in names:
-            archive.writestr(name, "<x/>")
+            archive.writestr(zipfile.ZipInfo(name), "<x/>")
     return stream.getvalue()
 
 
