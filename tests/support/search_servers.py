@@ -68,6 +68,11 @@ class SearchProgram(NamedTuple):
     make_plugin: str = "(Class<? extends Plugin>) Class.forName(name)"
 
     @property
+    def flat_kind(self) -> str:
+        """The type of a field with any names below it."""
+        return "flat_object" if self.name == "opensearch" else "flattened"
+
+    @property
     def title(self) -> str:
         return f"{self.name} {self.version}"
 

@@ -13,6 +13,7 @@ requests for documents name an alias and state that it must be one: an index tha
 itself has no mapping, and its documents would be seen by the wrong people.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -24,6 +25,7 @@ import msgspec
 from feedferry.schemas.account import Chunk
 from feedferry.schemas.errors import TargetError
 from feedferry.schemas.feed import FULL
+from feedferry.transforms.formats.opensearch.opensearch_format import UNIT_OF_RUNS
 from feedferry.transforms.sinks.push.model import (
     ERASING_FEEDTYPES,
     ApplianceResponse,
@@ -71,7 +73,9 @@ def is_full(chunk: Chunk) -> bool:
 
 def begin(session: RunSession) -> RunIndexes:
     """Make the indexes that the chunks of a run are written to; raise TargetError if it fails."""
-    begun = _begun(session)
+    now = int(datetime.now(UTC).timestamp())
+    begun = _begun(session, now)
+    time.sleep(max(begun + 1 - time.time(), 0.0))  # so that the next run begins at another second
     suffixes = {}
     for datasource, chunks in _by_datasource(session.chunks).items():
         full = {is_full(chunk) for chunk in chunks}
@@ -87,6 +91,8 @@ def begin(session: RunSession) -> RunIndexes:
         else:
             session.step(f"find the index of {datasource}", find)
             suffixes[datasource] = alias_suffix(datasource)
+            if begun != now:
+                _check_newest(session, datasource, begun)
     ordinals = [chunk.ordinal for chunk in session.chunks]
     sizes = accumulate(map(count_records, session.chunks), initial=0)
     return RunIndexes(
@@ -96,7 +102,7 @@ def begin(session: RunSession) -> RunIndexes:
 
 def finish(session: RunSession) -> None:
     """Make what a run has sent visible to searches; exchange the indexes of full feeds."""
-    begun = _begun(session)
+    begun = _begun(session, int(datetime.now(UTC).timestamp()))
     for datasource, chunks in _by_datasource(session.chunks).items():
         alias = alias_suffix(datasource)
         index = alias + _stamp(begun)
@@ -116,9 +122,25 @@ def finish(session: RunSession) -> None:
             session.step(f"remove old indexes of {datasource}", remove)
 
 
-def _begun(session: RunSession) -> int:
+def _begun(session: RunSession, now: int) -> int:
     """Return the time at which the push of a run began, the same when it is resumed."""
-    return int(session.step("begin", lambda: str(int(datetime.now(UTC).timestamp()))))
+    return int(session.step("begin", lambda: str(now)))
+
+
+def _check_newest(session: RunSession, datasource: str, begun: int) -> None:
+    """Raise TargetError if a newer run has changed ACLs: a resumed run would replace them."""
+    alias = alias_suffix(datasource)
+    session.send(f"{alias}/_refresh", None)
+    newer = {"range": {"changed_by": {"gte": (begun + 1) * UNIT_OF_RUNS}}}
+    response = session.request(f"{alias}/_count", json_body({"query": newer}), method="POST")
+    if not response.is_success:
+        raise _failed(response, "expected a count of documents")
+    count = msgspec.json.decode(response.body).get("count")
+    if count:
+        raise TargetError(
+            f"{response.url}: a newer run has changed the ACLs of {count} documents; expected none:"
+            " begin a new run in place of this one"
+        )
 
 
 def _by_datasource(chunks: Sequence[Chunk]) -> dict[str, list[Chunk]]:
