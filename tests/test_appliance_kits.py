@@ -1,14 +1,17 @@
-"""The tests that `feedferry.testing` has for appliances, of both of ours."""
+"""The tests that `feedferry.testing` has for appliances, of all of ours."""
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from urllib.parse import unquote_plus
 
 import pytest
 
-from feedferry.testing import ApplianceKit, ApplianceTests, ScriptedReply
-from feedferry.transforms.formats import GSA_FEED, THUNDERSTONE
+from feedferry.testing import ApplianceKit, ApplianceTests, ScriptedReply, ScriptedRequest
+from feedferry.transforms.formats import GSA_FEED, OPENSEARCH, THUNDERSTONE
 from feedferry.transforms.sinks.push.wire.feedergate import FEEDERGATE
+from feedferry.transforms.sinks.push.wire.opensearch.mapping import mapping
+from feedferry.transforms.sinks.push.wire.opensearch.opensearch import OPENSEARCH_CLUSTER
 from feedferry.transforms.sinks.push.wire.recvdata import RECVDATA
 
 
@@ -32,6 +35,45 @@ def refuse_items(urls: Sequence[str], refused: object) -> ScriptedReply:
     return results(*("fail" if url in refused else "OK" for url in urls))
 
 
+def urls_of_actions(body: bytes) -> list[str]:
+    """The URLs of documents, but not of those that are only hidden."""
+    lines = [json.loads(line) for line in body.splitlines()] if body.endswith(b"}\n") else []
+    return [line["index"]["_id"] for line in lines if "index" in line]
+
+
+def json_reply(value: object, *, status: int = 200) -> ScriptedReply:
+    return ScriptedReply(status, json.dumps(value).encode(), content_type="application/json")
+
+
+def error(status: int, kind: str, reason: str) -> dict[str, object]:
+    return {"status": status, "error": {"type": kind, "reason": reason}}
+
+
+def actions(
+    urls: Sequence[str], failed: Collection[str] = (), failure: object = None
+) -> ScriptedReply:
+    """A result for each action: a failure for some."""
+    done = {"status": 201, "result": "created"}
+    items = [{"index": failure if url in failed else done} for url in urls]
+    return json_reply({"errors": bool(failed), "items": items})
+
+
+BUSY_ITEM = error(429, "es_rejected_execution_exception", "rejected execution of a thread")
+BAD_ITEM = error(400, "mapper_parsing_exception", "failed to parse field [size]")
+TOO_LARGE_REQUEST = json_reply(error(413, "", "Request Entity Too Large"), status=413)
+ILL_FORMED = json_reply(error(400, "illegal_argument_exception", "Malformed action"), status=400)
+
+
+def reply_to_step(request: ScriptedRequest) -> ScriptedReply:
+    """The index of the datasource is there; documents are hidden."""
+    if request.path.endswith("/_mapping"):
+        return json_reply({"intranet-docs-1": {"mappings": mapping("docs")}})
+    if "/_bulk" in request.path:
+        items = [{"update": {"status": 200}} for line in request.body.splitlines()[::2]]
+        return json_reply({"errors": False, "items": items})
+    return json_reply({"acknowledged": True})
+
+
 FEEDERGATE_KIT = ApplianceKit(
     appliance=FEEDERGATE,
     format=GSA_FEED,
@@ -49,8 +91,25 @@ RECVDATA_KIT = ApplianceKit(
     refuse=refuse_items,
     others=lambda _request: results("OK"),
 )
+OPENSEARCH_KIT = ApplianceKit(
+    appliance=OPENSEARCH_CLUSTER,
+    format=OPENSEARCH,
+    path="/intranet",
+    settings={"datasource": "docs", "feedtype": "incremental"},
+    urls_of=urls_of_actions,
+    accept=actions,
+    refuse=lambda urls, refused: actions(urls, refused, BAD_ITEM),
+    ill_formed=ILL_FORMED,
+    busy=(
+        ScriptedReply(503, b"busy", headers={"Retry-After": "0"}),
+        json_reply(BUSY_ITEM, status=429),
+        json_reply({"errors": True, "items": [{"index": BUSY_ITEM}] * 4}),
+    ),
+    too_large=TOO_LARGE_REQUEST,
+    others=reply_to_step,
+)
 
 
 @pytest.mark.slow
 class TestAppliances(ApplianceTests):
-    kits = FEEDERGATE_KIT, RECVDATA_KIT
+    kits = FEEDERGATE_KIT, RECVDATA_KIT, OPENSEARCH_KIT

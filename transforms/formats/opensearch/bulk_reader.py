@@ -39,7 +39,9 @@ ACTION = re.compile(rb'\s*\{\s*"(index|create|update|delete)"\s*:\s*\{')
 _DELETE = b"delete"
 _ACCESS = frozenset(field_names())
 _TEXTS = ("title", "description", "keywords", "body", "mimetype")
-_OWN = frozenset((*_TEXTS, "version", "url", "datasource", "display_url", "categories", "data"))
+_OWN = frozenset(
+    (*_TEXTS, "version", "changed_by", "url", "datasource", "display_url", "categories", "data")
+)
 _PLAIN = _OWN | {"size", "modified", "meta", "fields"}
 _NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 

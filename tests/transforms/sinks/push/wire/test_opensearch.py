@@ -20,6 +20,7 @@ from feedferry.transforms.formats.opensearch.bulk_writer import BulkEncoder, hid
 from feedferry.transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning
 from feedferry.transforms.sinks.push.wire.address import parse_target
 from feedferry.transforms.sinks.push.wire.body import RequestBody
+from feedferry.transforms.sinks.push.wire.opensearch import indexes
 from feedferry.transforms.sinks.push.wire.opensearch.bulk_request import make_request, numbered
 from feedferry.transforms.sinks.push.wire.opensearch.indexes import RunIndexes, begin, finish
 from feedferry.transforms.sinks.push.wire.opensearch.mapping import alias_suffix, mapping
@@ -88,8 +89,8 @@ def test_each_record_has_its_version_whatever_the_blocks_are(kinds: list[str], s
 
 
 def test_a_request_names_an_alias_and_the_versions_follow_the_record_in_the_run() -> None:
-    indexes = RunIndexes(begun=BEGUN, suffixes={"web": "-web"}, before={5: 1000})
-    path, body = make_request(part_of(chunk(5, URLS), first=2, count=2), indexes)
+    begun = RunIndexes(begun=BEGUN, suffixes={"web": "-web"}, before={5: 1000})
+    path, body = make_request(part_of(chunk(5, URLS), first=2, count=2), begun)
     assert path.startswith("-web/_bulk?require_alias=true&filter_path=")
     first = BEGUN * 1000 + 1002
     assert b"".join(body.recode([encoded(URLS[2])])).count(b'"version":%d' % first) == 2
@@ -192,6 +193,11 @@ def judge(response: ApplianceResponse, part: ChunkPart | None = None) -> Any:
     return judge_response(OPENSEARCH_CLUSTER, response, part)
 
 
+@pytest.fixture(autouse=True)
+def _begun_at_a_known_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(indexes, "_now", lambda: BEGUN)
+
+
 class ClusterSession:
     """A run at a cluster that is a function of method, path and body."""
 
@@ -203,7 +209,7 @@ class ClusterSession:
         reply: Callable[[str, str], tuple[int, object]] = lambda _method, _path: (200, {}),
     ) -> None:
         self.chunks = chunks
-        self.steps: dict[str, str] = {"begin": str(BEGUN)}
+        self.steps: dict[str, str] = {}
         self.requests: list[tuple[str, str, Any]] = []
         self._reply = reply
 
@@ -353,3 +359,13 @@ def test_the_address_of_a_cluster_ends_with_the_name_of_the_indexes() -> None:
     )
     with pytest.raises(ConfigError):
         parse_target("https://search.example.com:9200/a/b")
+
+
+def test_a_run_that_goes_on_after_a_newer_one_has_changed_acls_is_refused() -> None:
+    session = ClusterSession([chunk(1, URLS)], lambda *_: (200, {"count": 2}))
+    session.steps = {"begin": str(BEGUN - 60_000_000), "find the index of web": "intranet-web-1"}
+    with pytest.raises(TargetError, match="a newer run has changed the ACLs of 2 documents"):
+        begin(session)
+    [*_, (_, path, query)] = session.requests
+    assert path == "-web/_count"
+    assert query["query"]["range"]["changed_by"]["gte"] == (BEGUN - 60_000_000) * 1000 + 4

@@ -26,6 +26,9 @@ import msgspec
 from feedferry.schemas.account import Chunk
 from feedferry.schemas.errors import TargetError
 from feedferry.schemas.feed import FULL
+from feedferry.transforms.formats.opensearch.opensearch_format import (
+    VERSIONS_PER_MICROSECOND,
+)
 from feedferry.transforms.sinks.push.model import (
     ERASING_FEEDTYPES,
     ApplianceResponse,
@@ -79,7 +82,9 @@ def is_full(chunk: Chunk) -> bool:
 
 def begin(session: RunSession) -> RunIndexes:
     """Make the indexes that the chunks of a run are written to; raise TargetError if it fails."""
-    begun = _begun(session)
+    now = _now()
+    begun = _begun(session, now)
+    *before, total = accumulate(map(count_records, session.chunks), initial=0)
     suffixes = {}
     for datasource, chunks in _by_datasource(session.chunks).items():
         full = {is_full(chunk) for chunk in chunks}
@@ -95,16 +100,17 @@ def begin(session: RunSession) -> RunIndexes:
         else:
             session.step(f"find the index of {datasource}", find)
             suffixes[datasource] = alias_suffix(datasource)
-    ordinals = [chunk.ordinal for chunk in session.chunks]
-    sizes = accumulate(map(count_records, session.chunks), initial=0)
+            if begun != now:
+                _check_newest(session, datasource, begun * VERSIONS_PER_MICROSECOND + total)
+    ordinals = (chunk.ordinal for chunk in session.chunks)
     return RunIndexes(
-        begun=begun, suffixes=suffixes, before=dict(zip(ordinals, sizes, strict=False))
+        begun=begun, suffixes=suffixes, before=dict(zip(ordinals, before, strict=True))
     )
 
 
 def finish(session: RunSession) -> None:
     """Make what a run has sent visible to searches; exchange the indexes of full feeds."""
-    begun = _begun(session)
+    begun = _begun(session, int(datetime.now(UTC).timestamp()))
     for datasource, chunks in _by_datasource(session.chunks).items():
         alias = alias_suffix(datasource)
         index = alias + _stamp(begun)
@@ -127,9 +133,32 @@ def finish(session: RunSession) -> None:
             session.step(f"remove old indexes of {datasource}", remove)
 
 
-def _begun(session: RunSession) -> int:
+def _begun(session: RunSession, now: int) -> int:
     """Return the time at which the push of a run began, the same when it is continued."""
-    return int(session.step("begin", lambda: str(time.time_ns() // 1000)))
+    return int(session.step("begin", lambda: str(now)))
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
+
+
+def _check_newest(session: RunSession, datasource: str, last: int) -> None:
+    """Raise TargetError if a newer run has changed ACLs: a continued run would replace them.
+
+    `last` is greater than the versions of this run.
+    """
+    alias = alias_suffix(datasource)
+    session.send(f"{alias}/_refresh", None)
+    newer = {"range": {"changed_by": {"gte": last}}}
+    response = session.request(f"{alias}/_count", json_body({"query": newer}), method="POST")
+    if not response.is_success:
+        raise _failed(response, "expected a count of documents")
+    count = msgspec.json.decode(response.body).get("count")
+    if count:
+        raise TargetError(
+            f"{response.url}: a newer run has changed the ACLs of {count} documents; expected none:"
+            " begin a new run in place of this one"
+        )
 
 
 def _by_datasource(chunks: Sequence[Chunk]) -> dict[str, list[Chunk]]:

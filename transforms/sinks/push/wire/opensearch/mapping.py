@@ -78,6 +78,7 @@ def mapping(datasource: str, *, flat_kind: str = FLAT_KINDS[0]) -> dict[str, obj
     unsearched = {"type": "keyword", "index": False, "doc_values": False}
     properties: dict[str, object] = {
         "version": {"type": "long"},
+        "changed_by": {"type": "long"},
         "url": {"type": "keyword", "ignore_above": 8191},
         "datasource": keyword,
         "display_url": unsearched,

@@ -1,0 +1,37 @@
+"""The servers of the tests in this folder: each is started once for a session."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from support.search_servers import (
+    ELASTICSEARCH_7,
+    OPENSEARCH_2,
+    OPENSEARCH_3,
+    SearchProgram,
+    SearchServer,
+    search_server,
+)
+
+_PROGRAMS = (
+    [ELASTICSEARCH_7]
+    if os.environ.get("FEEDFERRY_SEARCH") == "elasticsearch"
+    else [OPENSEARCH_2, OPENSEARCH_3]
+)
+
+
+@pytest.fixture(scope="session", params=_PROGRAMS, ids=lambda program: program.title)
+def _server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SearchServer]:
+    program: SearchProgram = request.param
+    with search_server(program, tmp_path_factory.mktemp(program.name)) as server:
+        yield server
+
+
+@pytest.fixture
+def server(_server: SearchServer) -> Iterator[SearchServer]:
+    """A server without indexes."""
+    yield _server
+    _server.remove("")

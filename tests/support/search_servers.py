@@ -1,0 +1,256 @@
+"""OpenSearch and Elasticsearch as processes of their own, on loopback, made of Maven artifacts.
+
+The artifacts are downloaded once, into the cache folder of the user: 110 MB for each version. A
+test is skipped if Java or Maven is not installed.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from support.ports import kept_port
+from support.programs_needed import path_of, without
+
+_CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "feedferry" / "search"
+_NODE = Path(__file__).parent / "programs" / "SearchNode.java"
+_JDKS = Path("/usr/lib/jvm")
+_START_SECONDS = 300
+_CALL_SECONDS = 120
+_HEAP = ("-Xms512m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_LOGGING = """\
+status = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = [%-5p][%c{1.}] %m%n
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+"""
+_SETTINGS = """\
+cluster.name: feedferry-test
+node.name: n1
+network.host: 127.0.0.1
+http.port: @HTTP
+transport.port: @TRANSPORT
+discovery.type: single-node
+transport.type: netty4
+http.type: netty4
+node.store.allow_mmap: false
+cluster.routing.allocation.disk.threshold_enabled: false
+"""
+_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class SearchProgram(NamedTuple):
+    """A server that can be started: its artifacts, and how it takes plug-ins."""
+
+    name: str
+    version: str
+    java: int
+    package: str
+    plugins: Sequence[str]
+    plugin_classes: Sequence[str]
+    log4j: str
+    home: str
+    plugin_type: str = "Class<? extends Plugin>"
+    make_plugin: str = "(Class<? extends Plugin>) Class.forName(name)"
+
+    @property
+    def flat_kind(self) -> str:
+        """The type of a field with any names below it."""
+        return "flat_object" if self.name == "opensearch" else "flattened"
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} {self.version}"
+
+
+_PLUGINS = ("transport-netty4-client", "analysis-common", "reindex-client", "lang-painless")
+_CLASSES = (
+    "transport.Netty4{}Plugin",
+    "analysis.common.CommonAnalysis{}Plugin",
+    "index.reindex.Reindex{}Plugin",
+    "painless.Painless{}Plugin",
+)
+OPENSEARCH_2 = SearchProgram(
+    name="opensearch",
+    version="2.19.6",
+    java=17,
+    package="org.opensearch",
+    plugins=_PLUGINS,
+    plugin_classes=[name.format("") for name in _CLASSES],
+    log4j="2.25.4",
+    home="opensearch.path.home",
+)
+OPENSEARCH_3 = OPENSEARCH_2._replace(
+    version="3.9.0",
+    java=21,
+    plugin_classes=[name.format("Module") for name in _CLASSES],
+    plugin_type="PluginInfo",
+    make_plugin=(
+        'new PluginInfo(name, "", "NA", org.opensearch.Version.CURRENT, "21", name, null,'
+        " Collections.emptyList(), false)"
+    ),
+)
+ELASTICSEARCH_7 = SearchProgram(
+    name="elasticsearch",
+    version="7.17.29",
+    java=17,
+    package="org.elasticsearch",
+    plugins=["transport-netty4-client", "lang-painless"],
+    plugin_classes=["transport.Netty4Plugin", "painless.PainlessPlugin"],
+    log4j="2.17.1",
+    home="es.path.home",
+)
+
+
+class SearchServer:
+    """A running server."""
+
+    def __init__(self, url: str, program: SearchProgram) -> None:
+        self.url = url
+        self.program = program
+
+    def call(self, method: str, path: str, body: object = None) -> Any:
+        """Return the JSON of a reply; raise HTTPError for a status that is an error.
+
+        A body of bytes is one of `_bulk`.
+        """
+        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        kind = "application/x-ndjson" if isinstance(body, bytes) else "application/json"
+        request = urllib.request.Request(
+            self.url + path, data, {"Content-Type": kind}, method=method
+        )
+        with _opener.open(request, timeout=_CALL_SECONDS) as reply:
+            return json.load(reply)
+
+    def ids(self, index: str, query: object, *, size: int = 10_000) -> list[str]:
+        """Return the ids of the documents that a search finds."""
+        body = {"size": size, "_source": False, "query": query}
+        found = self.call("POST", f"/{index}/_search", body)["hits"]["hits"]
+        return sorted(hit["_id"] for hit in found)
+
+    def documents(self, index: str) -> dict[str, Any]:
+        """Return the fields of all documents, by id."""
+        self.call("POST", f"/{index}/_refresh")
+        found = self.call("POST", f"/{index}/_search", {"size": 10_000})["hits"]["hits"]
+        return {hit["_id"]: hit["_source"] for hit in found}
+
+    def remove(self, name: str) -> None:
+        """Remove all indexes whose names begin with a name."""
+        for index in self.call("GET", f"/_cat/indices/{name}*?format=json&h=index"):
+            self.call("DELETE", f"/{index['index']}")
+
+
+@contextmanager
+def search_server(program: SearchProgram, folder: Path) -> Iterator[SearchServer]:
+    """Run a server with its data in a folder; skip the test if it cannot be had.
+
+    The server ends when its standard input is closed, also if this process is killed.
+    """
+    java = _java(program.java)
+    libraries = _install(program)
+    source = folder / "SearchNode.java"
+    source.write_text(_source(program))
+    for name in ("config", "modules", "plugins"):
+        (folder / name).mkdir()
+    (folder / "config" / "log4j2.properties").write_text(_LOGGING)
+    with kept_port() as port, kept_port() as transport, (folder / "log").open("wb") as log:
+        settings = _SETTINGS.replace("@HTTP", str(port)).replace("@TRANSPORT", str(transport))
+        (folder / "config" / f"{program.name}.yml").write_text(settings)
+        log4j = f"-Dlog4j2.configurationFile={folder / 'config' / 'log4j2.properties'}"
+        home = f"-D{program.home}={folder}"
+        command = [java, *_HEAP, "-Dlog4j2.disable.jmx=true", log4j, home, "-cp"]
+        command += [f"{libraries}/*", str(source), str(folder)]
+        command += [f"{program.package}.{name}" for name in program.plugin_classes]
+        process = subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.PIPE, stdout=log, stderr=log
+        )
+        try:
+            server = SearchServer(f"http://127.0.0.1:{port}", program)
+            _wait(server, process, folder / "log")
+            yield server
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def _wait(server: SearchServer, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    end = time.monotonic() + _START_SECONDS
+    while b"STARTED" not in log.read_bytes():
+        assert process.poll() is None, log.read_text()[-3000:]
+        assert time.monotonic() < end, log.read_text()[-3000:]
+        time.sleep(0.2)
+    server.call("GET", "/_cluster/health?wait_for_status=yellow&timeout=60s")
+
+
+def _source(program: SearchProgram) -> str:
+    text = _NODE.read_text()
+    text = text.replace("@PACKAGE", program.package).replace("@PLUGIN", program.plugin_type)
+    return text.replace("@MAKE_PLUGIN", program.make_plugin)
+
+
+@cache
+def _java(version: int) -> str:
+    """Return the path of a Java compiler and runtime of a version or later."""
+    homes = [Path(os.environ["JAVA_HOME"])] if "JAVA_HOME" in os.environ else []
+    homes += sorted(_JDKS.glob("*"))
+    paths = [str(home / "bin" / "java") for home in homes if (home / "bin" / "javac").exists()]
+    for path in filter(None, [shutil.which("java"), *paths]):
+        written = subprocess.run([path, "-version"], capture_output=True, check=False).stderr
+        found = re.search(rb'version "(\d+)', written)
+        if found and int(found[1]) >= version:
+            return path
+    pytest.skip(without(f"Java {version}"))
+
+
+def _install(program: SearchProgram) -> Path:
+    """Return the folder with the artifacts of a server; download them if it is not there."""
+    libraries = _CACHE / f"{program.name}-{program.version}"
+    if libraries.exists():
+        return libraries
+    maven = path_of("mvn")
+    _CACHE.mkdir(parents=True, exist_ok=True)
+    loading = _CACHE / f"{libraries.name}.{os.getpid()}"
+    loading.mkdir()
+    (loading / "pom.xml").write_text(_pom(program))
+    goal = ["-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={loading / 'lib'}"]
+    done = subprocess.run(
+        [maven, *goal], cwd=loading, capture_output=True, check=False, text=True, timeout=580
+    )
+    if done.returncode:
+        shutil.rmtree(loading)
+        pytest.skip(f"{program.title} cannot be downloaded")
+    if not libraries.exists():  # another worker may have been faster
+        (loading / "lib").rename(libraries)
+    shutil.rmtree(loading)
+    return libraries
+
+
+def _pom(program: SearchProgram) -> str:
+    wanted = [(program.package, program.name, program.version)]
+    wanted += [(f"{program.package}.plugin", name, program.version) for name in program.plugins]
+    # It is optional for the server, which does not start without it.
+    wanted.append(("org.apache.logging.log4j", "log4j-core", program.log4j))
+    dependencies = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
+        f"<version>{version}</version></dependency>"
+        for group, artifact, version in wanted
+    )
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<groupId>feedferry</groupId><artifactId>search</artifactId><version>1</version>"
+        f"<dependencies>{dependencies}</dependencies></project>\n"
+    )
