@@ -114,6 +114,7 @@ def test_rows_whose_acls_do_not_inherit_go_to_a_target_of_decisions() -> None:
     Path("people.yaml").write_text(MAPPING + acl, "utf-8")
     assert convert(*FEED, "--to", "opensearch", "-o", "out") == 0
     assert report("out")["account"]["written"] == {"ADD": 100}
+    assert "step-unused" not in report("out")["account"]["notices"]  # the user has not stated it
     assert chunks("out")[0].count(b'"acl_1_permit_1":["us:Default:R%26D"]') == 100
 
 
