@@ -20,6 +20,9 @@ class StatedInputs:
     def records(self) -> Iterable[ReadResult]:
         return self._records
 
+    def may_inherit(self) -> bool:
+        return True
+
     def file(self, path: Path) -> Iterable[ReadResult]:
         return self._groups
 

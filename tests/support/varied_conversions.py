@@ -186,7 +186,7 @@ def _prepared(
     text = "".join(f"- {entry}\n" for entry in entries)
     (folder / "steps.yaml").write_text(f"transform:\n{text}")
     steps = read_steps(folder / "steps.yaml")
-    if steps.reading_step and "sources" in stated:  # such a run is refused
+    if steps.reading_step() and "sources" in stated:  # such a run is refused
         return {}
     try:
         with by_parser():

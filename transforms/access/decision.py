@@ -7,8 +7,8 @@ the groups, and no denial does. Not every decision can be written like that, as 
 groups are not known. The ACL then denies more than the chain, and never permits more.
 """
 
-from collections.abc import Collection, Iterable
-from functools import lru_cache, reduce
+from collections.abc import Collection, Iterable, Sequence, Set
+from functools import lru_cache, partial, reduce
 from itertools import combinations, groupby
 from operator import attrgetter
 from typing import Final
@@ -50,9 +50,11 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     Without such a layer, the user is denied if the part `is_closed`, and otherwise not decided
     about, which denies as well unless another ACL decides. If the part is not `is_exact`, it denies
     users whom the chain permits.
+
+    There is at least one layer. A member has one entry, and layers that can be one are one.
     """
 
-    layers: tuple[Layer, ...] = ()
+    layers: tuple[Layer, ...] = (Layer(),)
     is_closed: bool = False
     is_exact: bool = True
 
@@ -69,7 +71,7 @@ class ChainDecision(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_exact(self) -> bool:
         """Whether all users whom the chain permits are permitted."""
-        return all(part.is_exact for part in self.parts)
+        return all(map(attrgetter("is_exact"), self.parts))
 
     @property
     def size(self) -> int:
@@ -80,19 +82,18 @@ class ChainDecision(msgspec.Struct, frozen=True, kw_only=True):
 
 def decide(denies: Entries, permits: Entries) -> ChainDecision:
     """Return what one ACL decides alone."""
-    return ChainDecision(parts=(Part(layers=(Layer(denies=denies, permits=permits),)),))
+    return ChainDecision(parts=(_part(denies, permits),))
 
 
 def inherit(child: ChainDecision, parent: ChainDecision, rule: Inheritance) -> ChainDecision:
     """Return the decision of a child and of its parent, by the inheritance type of the parent."""
     if rule is Inheritance.AND_BOTH_PERMIT:
-        parts = (*child.parts, *parent.parts)
-        return _together(msgspec.structs.replace(part, is_closed=True) for part in parts)
+        return _together([*map(_close, (*child.parts, *parent.parts))])
     first, then = (child, parent) if rule is Inheritance.CHILD_OVERRIDES else (parent, child)
     if first.parts[0].is_closed:
         return first
     [begin] = first.parts
-    return _together(_join(begin, part) for part in then.parts)
+    return _together([*map(partial(_join, begin), then.parts)])
 
 
 def member_of(principal: Principal) -> Member:
@@ -107,17 +108,17 @@ def layers_of(decision: ChainDecision) -> tuple[AclLayer, ...]:
     return tuple(
         AclLayer(part=number, principals=(*layer.denies.values(), *layer.permits.values()))
         for number, part in enumerate(decision.parts)
-        for layer in part.layers or (Layer(),)
+        for layer in part.layers
     )
 
 
 def decision_of(acl: Acl) -> ChainDecision:
     """Return the decision of an ACL: the one that it states, or that of its own principals."""
     if not acl.decision:
-        return ChainDecision(parts=(Part(layers=(_layer(acl.principals),)),))
+        return ChainDecision(parts=(_part_of(acl.principals),))
     by_part = groupby(acl.decision, attrgetter("part"))
     parts = (
-        Part(layers=tuple(_layer(layer.principals) for layer in layers), is_closed=True)
+        _close(reduce(_join, [_part_of(layer.principals) for layer in layers]))
         for _, layers in by_part
     )
     return ChainDecision(parts=tuple(parts))
@@ -125,7 +126,7 @@ def decision_of(acl: Acl) -> ChainDecision:
 
 def flatten(decision: ChainDecision) -> ChainDecision:
     """Return the decision in one layer, as one ACL has it; it may be less exact."""
-    flat = (_shorten(part, 1, only_exact=False) for part in decision.parts)
+    flat = map(partial(_shorten, count=1, only_exact=False), decision.parts)
     return ChainDecision(parts=(reduce(_both_permit, flat),))
 
 
@@ -136,7 +137,7 @@ def fit(
 
     The result decides the same; it is None if no such decision is known.
     """
-    found = [_shorten(part, layers, only_exact=True) for part in decision.parts]
+    found = [*map(partial(_shorten, count=layers, only_exact=True), decision.parts)]
     while len(found) > parts:
         united = _unite_two(found)
         if united is None:
@@ -146,19 +147,26 @@ def fit(
     return ChainDecision(parts=tuple(found)) if is_narrow else None
 
 
-def _layer(principals: Iterable[Principal]) -> Layer:
+def _part_of(principals: Iterable[Principal]) -> Part:
     denies: Entries = {}
     permits: Entries = {}
     for principal in principals:
         entries = denies if principal.access is Access.DENY else permits
         entries[member_of(principal)] = principal
-    return Layer(denies=denies, permits=permits)
+    return _part(denies, permits)
 
 
-def _together(parts: Iterable[Part]) -> ChainDecision:
+def _part(denies: Entries, permits: Entries) -> Part:
+    layer = Layer(denies=denies, permits=_without(permits, denies.keys()))
+    return Part(layers=(layer,))
+
+
+def _together(parts: Sequence[Part]) -> ChainDecision:
     """Return the decision of parts, without those that permit all whom another one permits."""
+    if len(parts) == 1:
+        return ChainDecision(parts=(parts[0],))
     kept: list[Part] = []
-    for part in map(_without_repetitions, parts):
+    for part in parts:
         if not any(_is_implied(part, other) for other in kept):
             kept = [other for other in kept if not _is_implied(other, part)]
             kept.append(part)
@@ -166,22 +174,13 @@ def _together(parts: Iterable[Part]) -> ChainDecision:
 
 
 def _join(first: Part, then: Part) -> Part:
-    return Part(
-        layers=first.layers + then.layers,
-        is_closed=then.is_closed,
-        is_exact=first.is_exact and then.is_exact,
-    )
-
-
-def _without_repetitions(part: Part) -> Part:
-    """Return a part in which a member has one entry, and layers that can be one are one."""
-    layers = [Layer()]
-    named: Entries = {}
-    for layer in part.layers:
-        denies = _without(layer.denies, named)
-        named = named | denies
-        permits = _without(layer.permits, named)
-        named = named | permits
+    """Return one part of the layers of two, in order."""
+    layers = [*first.layers]
+    named = set[Member]()
+    for layer in layers:
+        named.update(layer.denies, layer.permits)
+    for layer in then.layers:
+        denies, permits = _without(layer.denies, named), _without(layer.permits, named)
         last = layers[-1]
         if not last.permits:
             layers[-1] = Layer(denies=last.denies | denies, permits=permits)
@@ -189,13 +188,19 @@ def _without_repetitions(part: Part) -> Part:
             layers[-1] = Layer(denies=last.denies, permits=last.permits | permits)
         else:
             layers.append(Layer(denies=denies, permits=permits))
-    if part.is_closed and len(layers) > 1 and not layers[-1].permits:
-        layers.pop()
-    return msgspec.structs.replace(part, layers=tuple(layers))
+    joined = Part(layers=tuple(layers), is_exact=first.is_exact and then.is_exact)
+    return _close(joined) if then.is_closed else joined
+
+
+def _close(part: Part) -> Part:
+    """Return a part that denies users of no layer, without a last layer of denials."""
+    has_more = len(part.layers) == 1 or part.layers[-1].permits
+    layers = part.layers if has_more else part.layers[:-1]
+    return msgspec.structs.replace(part, layers=layers, is_closed=True)
 
 
 def _is_implied(part: Part, other: Part) -> bool:
-    """Whether a part is known to permit all whom another one permits; both have no repetitions."""
+    """Whether a part is known to permit all whom another one permits."""
     if part.layers == other.layers:
         return True
     if len(part.layers) > 1 or len(other.layers) > 1:
@@ -214,7 +219,8 @@ def _shorten(part: Part, count: int, *, only_exact: bool) -> Part:
     denies users of both, unless the two are the same. With `only_exact`, the part stays longer
     where it would do that.
     """
-    part = _without_repetitions(part)
+    if len(part.layers) <= count:
+        return part
     layers, is_exact = [*part.layers], part.is_exact
     for at in range(len(layers) - 2, -1, -1):
         if len(layers) <= count:
@@ -233,9 +239,11 @@ def _both_permit(first: Part, second: Part) -> Part:
     """Permit the members that two parts of one layer permit; users of two others are denied."""
     [one], [two] = first.layers, second.layers
     denies = one.denies | two.denies
-    of_one, of_two = _without(one.permits, denies), _without(two.permits, denies)
-    only_one, only_two = _without(of_one, of_two), _without(of_two, of_one)
-    layer = Layer(denies=denies, permits=_without(of_one, only_one))
+    of_one = _without(one.permits, denies.keys())
+    of_two = _without(two.permits, denies.keys())
+    only_one = _without(of_one, of_two.keys())
+    only_two = _without(of_two, of_one.keys())
+    layer = Layer(denies=denies, permits=_without(of_one, only_one.keys()))
     is_exact = first.is_exact and second.is_exact and not _may_share_users(only_one, only_two)
     return Part(layers=(layer,), is_closed=True, is_exact=is_exact)
 
@@ -250,9 +258,9 @@ def _unite_two(parts: list[Part]) -> list[Part] | None:
     return None
 
 
-def _without(entries: Entries, others: Entries) -> Entries:
-    """Return the entries whose members have none in others."""
-    if not entries or not others or others.keys().isdisjoint(entries):
+def _without(entries: Entries, others: Set[Member]) -> Entries:
+    """Return the entries of members that are not among others."""
+    if not entries or not others or others.isdisjoint(entries):
         return entries
     return {member: entry for member, entry in entries.items() if member not in others}
 

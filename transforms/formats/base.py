@@ -410,6 +410,9 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     is_common_text: bool = False
     """Whether documents that are no feeds often match: a folder of such files may be either."""
 
+    parent_word: bytes | None = None
+    """A word, in lower case, of each stream in which an ACL inherits; without it, any may."""
+
     has_one_record: bool = False
     """Whether a file holds one record."""
 

@@ -162,6 +162,10 @@ class Source(Generic[Config]):
         """Return a fingerprint of everything that decides over records besides the source."""
         return hashlib.sha256(msgspec.json.encode(config, order="sorted")).hexdigest()
 
+    def may_inherit(self, span: Span, config: Config | None) -> bool:
+        """Whether an ACL of a span may inherit from another one."""
+        return True
+
     def checks(self, runs: Sequence[SourceRun[Config]]) -> Iterator[Check]:
         """Yield the checks of sources that were loaded; they change nothing."""
         return iter(())

@@ -8,7 +8,7 @@ from itertools import islice
 from msgspec.structs import replace
 
 from feedferry.schemas.check import Check, CheckLine, fail, ok
-from feedferry.schemas.errors import FormatError, RecordError, UnreadableError
+from feedferry.schemas.errors import FormatError, RecordError, SourceError, UnreadableError
 from feedferry.schemas.feed import FeedHeader
 from feedferry.schemas.reject import (
     KEPT_BYTES,
@@ -23,13 +23,15 @@ from feedferry.schemas.reject import (
 )
 from feedferry.schemas.span import ContainerHeader, Span, SpanEnd, UnreadableFile
 from feedferry.schemas.units import counted
-from feedferry.transforms.formats import Format, by_name
+from feedferry.transforms.formats import Format, by_name, find_format
 from feedferry.transforms.formats.base import ReadOptions, ReadResult
 from feedferry.transforms.sources.base import ByteCount, Source, SourceRun, SpanRequest
 from feedferry.transforms.sources.files import SpanStream, open_span
 
 _READABLE_CODES = frozenset({UNKNOWN_ENCODING, UNKNOWN_FORMAT})
 """Codes of files whose bytes can be read."""
+
+_SEARCHED_BYTES = 1 << 20
 
 Then = Callable[[Iterator[ReadResult]], Generator[ReadResult, None, None]]
 """A further step of reading; it takes the results of a file, and is closed with them."""
@@ -47,12 +49,35 @@ class FeedFiles(Source[None]):
     def checks(self, runs: Sequence[SourceRun[None]]) -> Iterator[Check]:
         yield Check("input", partial(_check_files, [run.span for run in runs]))
 
+    def may_inherit(self, span: Span, config: None) -> bool:
+        """Whether a file has the word of its format; a file that cannot be searched may."""
+        return any(map(_may_inherit, span.members or (span,)))
+
     def split(self, run: SourceRun[None]) -> Iterator[Span]:
         """Yield the file as it is; large files are split by workers."""
         yield run.span
 
     def read(self, request: SpanRequest[None]) -> Generator[ReadResult, None, None]:
         return read_files(request.span.members or (request.span,), request.options, request.count)
+
+
+def _may_inherit(span: Span) -> bool:
+    format_ = find_format(span.format)
+    word = None if format_ is None or span.encoding else format_.parent_word
+    if word is None:
+        return True
+    text = b""
+    try:
+        with open_span(span) as stream:
+            while piece := stream.read(_SEARCHED_BYTES):
+                if not text and b"\0" in piece:  # a feed in UTF-16
+                    return True
+                text = text[-len(word) :] + piece.lower()
+                if word in text:
+                    return True
+    except (FormatError, SourceError):  # reported when records are read
+        return True
+    return False
 
 
 def _check_files(spans: Sequence[Span], _seconds: float) -> Iterator[CheckLine]:

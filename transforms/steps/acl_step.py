@@ -84,6 +84,7 @@ class AclStep(TransformStep):
 
     def __init__(self, rules: AclRules, *, stored: Path | None) -> None:
         self._rules = rules
+        self._has_decisions = self.is_of_model = rules.mode == "decision"
         self._effective = _Decided[Acl, Acl]()
         if stored is not None:
             store = AclStore(stored)
@@ -96,13 +97,15 @@ class AclStep(TransformStep):
     def apply(self, record: Record) -> Record:
         if record.acl is None or record.action in DELETIONS:
             return record
+        if self._has_decisions and not record.acl.inherits:
+            return record
         acl = self._effective.get(record.acl) or self._resolve(record.acl)
         return record if acl == record.acl else replace(record, acl=acl)
 
     def _resolve(self, acl: Acl) -> Acl:
         """Return the ACL with what it and its chain come to."""
-        if self._rules.mode == "decision":
-            return self._with_decision(acl) if acl.inherits else acl
+        if self._has_decisions:
+            return self._with_decision(acl)
         if not acl.inherits and self._rules.groups is None:
             return replace(acl, inheritance=None)
         decision = flatten(self._expanded.resolve(acl))

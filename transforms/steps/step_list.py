@@ -126,6 +126,10 @@ class StepInputs(Protocol):
         """Return the results of all inputs, in order."""
         ...
 
+    def may_inherit(self) -> bool:
+        """Whether an ACL of the inputs may inherit from another one."""
+        ...
+
     def file(self, path: Path) -> Iterable[ReadResult]:
         """Return the results of another file; raise ConfigError if it cannot be read."""
         ...
@@ -190,11 +194,21 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a run in which documents become one URL stops."""
         return any(config.urls and config.urls.merged == "refuse" for config in self.steps)
 
-    @property
-    def reading_step(self) -> str | None:
-        """The name of the first step that needs to know all records before it is applied."""
-        prepared = zip(self.names, self.steps, strict=True)
-        return next((name for name, config in prepared if config.is_prepared), None)
+    def reading_step(self, *, may_inherit: bool = True) -> str | None:
+        """Return the name of the first step that reads all records before it is applied, if any.
+
+        Decisions are of the ACLs of records alone if no ACL of the inputs inherits.
+        """
+        for at, (name, config) in enumerate(zip(self.names, self.steps, strict=True)):
+            if config.is_prepared and (may_inherit or self._may_inherit(at)):
+                return name
+        return None
+
+    def _may_inherit(self, at: int) -> bool:
+        """Whether a step needs the ACLs of all records, even if no ACL of the inputs inherits."""
+        acl, before = self.steps[at].acl, self.steps[:at]
+        is_decided = acl is not None and acl.mode == "decision"
+        return not is_decided or any(of.python or of.merge or of.fetch for of in before)
 
     def prepare(self, inputs: StepInputs, work: Path) -> None:
         """Store what steps need to know of all records in `work`; keep files that are there."""
@@ -206,7 +220,9 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
             if config.acl is not None:
                 groups = config.acl.groups
                 memberships = inputs.file(Path(self.base) / groups) if groups else ()
-                store_acls(path, before, inputs.records(), memberships, inputs.is_accepted)
+                is_read = self._may_inherit(at) or inputs.may_inherit()
+                records = inputs.records() if is_read else ()
+                store_acls(path, before, records, memberships, inputs.is_accepted)
             elif config.merge is not None:
                 base = Path(self.base) / config.merge.base
                 store_documents(path, inputs.updated(base, before, work / f"{name}.spill"))

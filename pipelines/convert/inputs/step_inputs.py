@@ -1,7 +1,8 @@
 """The inputs of steps that need to know all records before the first is converted."""
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 
@@ -14,19 +15,31 @@ from feedferry.schemas.span import Span
 from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.formats import ReadOptions, ReadResult
 from feedferry.transforms.rules.known_rejects import entry_of
-from feedferry.transforms.sources import SourceConfig, sniff_format
+from feedferry.transforms.sources import SourceConfig, sniff_format, source_of
 from feedferry.transforms.steps import AppliedSteps, Steps
 
 
 class SpanInputs(msgspec.Struct, frozen=True):
-    """Reads spans of files; each call reads them again. `accepted` are the known rejects."""
+    """Reads spans of files; each call reads them again. `accepted` are the known rejects.
+
+    The spans of other sources, which have `configs`, are not read.
+    """
 
     spans: Sequence[Span]
     reading: ReadOptions
     accepted: frozenset[str] = frozenset()
+    configs: Mapping[str, SourceConfig] = MappingProxyType({})
 
     def records(self) -> Generator[ReadResult, None, None]:
+        for source in self.configs:
+            raise ConfigError(
+                f"⟦transform⟧: {source}, next to files with ACLs that inherit; expected files of"
+                " records: write an archive with ⟦to_format avro⟧, and convert that"
+            )
         return read_spans(self.spans, self.reading)
+
+    def may_inherit(self) -> bool:
+        return any(source_of(of).may_inherit(of, self.configs.get(of.source)) for of in self.spans)
 
     def file(self, path: Path) -> Iterable[ReadResult]:
         return self._files([str(path)], "a groups feed").records()
@@ -52,15 +65,20 @@ class SpanInputs(msgspec.Struct, frozen=True):
 
 def prepare_steps(spans: Sequence[Span], settings: Settings) -> None:
     """Store what the steps of a run need to know of all records, in the folder of the run."""
-    inputs = SpanInputs(spans, settings.reading, settings.known_rejects)
+    inputs = SpanInputs(spans, settings.reading, settings.known_rejects, settings.sources)
     settings.steps.prepare(inputs, settings.local)
 
 
-def check_inputs_of_steps(steps: Steps, configs: dict[str, SourceConfig]) -> None:
+def check_inputs_of_steps(
+    spans: Sequence[Span], steps: Steps, configs: dict[str, SourceConfig]
+) -> None:
     """Raise ConfigError for a source that cannot be read twice, if a step needs that."""
-    if steps.reading_step and configs:
+    sources = [span for span in spans if span.source in configs]
+    inputs = SpanInputs(sources, ReadOptions(), configs=configs)
+    step = steps.reading_step(may_inherit=inputs.may_inherit())
+    if step and configs:
         source = next(iter(configs))
         raise ConfigError(
-            f"⟦transform⟧: the step {steps.reading_step} reads {source} before the run; expected"
+            f"⟦transform⟧: the step {step} reads {source} before the run; expected"
             " files of records: write an archive with ⟦to_format avro⟧, and convert that"
         )

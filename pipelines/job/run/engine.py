@@ -367,7 +367,10 @@ def _refuse_remote(job: Job, conversion: Conversion, remote: RemoteFolder) -> No
             f"⟦state⟧: not with ⟦runner⟧ and ⟦output⟧ {remote.uri}, because workers on other hosts"
             " do not have it; expected a conversion without ⟦runner⟧"
         )
-    if job.convert.runner is not None and (step := steps_of(job.convert).reading_step) is not None:
+    if (
+        job.convert.runner is not None
+        and (step := steps_of(job.convert).reading_step()) is not None
+    ):
         raise ConfigError(
             f"⟦transform⟧: step {step!r} is not for ⟦runner⟧ with ⟦output⟧ {remote.uri}; expected a"
             " conversion without ⟦runner⟧"

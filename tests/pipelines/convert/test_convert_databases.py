@@ -107,3 +107,19 @@ def test_a_password_is_nowhere(
     code = convert(*FEED, "-o", "out", "-vv")
     assert code == 4
     assert "s3cr3t" not in capsys.readouterr().err
+
+
+def test_rows_whose_acls_do_not_inherit_go_to_a_target_of_decisions() -> None:
+    acl = "acl: {users: dept}\n"
+    Path("people.yaml").write_text(MAPPING + acl, "utf-8")
+    assert convert(*FEED, "--to", "opensearch", "-o", "out") == 0
+    assert report("out")["account"]["written"] == {"ADD": 100}
+    assert "step-unused" not in report("out")["account"]["notices"]  # the user has not stated it
+    assert chunks("out")[0].count(b'"acl_1_permit_1":["us:Default:R%26D"]') == 100
+
+
+def test_rows_whose_acls_inherit_are_not_read_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    acl = "acl: {users: dept, inherit_from: 'https://people.example.com/{dept}/'}\n"
+    Path("people.yaml").write_text(MAPPING + acl, "utf-8")
+    assert convert(*FEED, "--to", "opensearch", "-o", "out") == 2
+    assert "write an archive with --to avro" in capsys.readouterr().err

@@ -1,7 +1,8 @@
 """The cost of steps: function calls for a record whose names and values were looked up before."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from types import FrameType
 
@@ -11,6 +12,10 @@ import pytest
 from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from feedferry.schemas.record import Action, Content, Meta, Provenance, Record
 from feedferry.schemas.reject import Reject
+from feedferry.transforms.formats import ReadResult
+from feedferry.transforms.formats.fast_path.columns.column_kinds import ColumnKind
+from feedferry.transforms.formats.fast_path.columns.holes import TextHole
+from feedferry.transforms.formats.fast_path.columns.marks import hole
 from feedferry.transforms.steps import AppliedSteps, StepResult, read_steps
 from support.stated_inputs import StatedInputs
 
@@ -117,8 +122,48 @@ def test_what_was_looked_up_before_is_not_decided_again(
     assert calls / RECORDS <= most
 
 
-def test_each_pair_of_an_acl_and_a_parent_is_decided_in_few_calls(tmp_path: Path) -> None:
-    applied = made(tmp_path, "acl: effective")
+class InputsWithoutParents(StatedInputs):
+    """Inputs without ACLs that inherit, which are not to be read."""
+
+    def records(self) -> Iterable[ReadResult]:
+        raise AssertionError("read")
+
+    def may_inherit(self) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(("before", "is_read"), [(URLS, False), ("python: copy:copy", True)])
+def test_inputs_in_which_no_acl_inherits_are_not_read_before(
+    before: str, is_read: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "steps.yaml"
+    path.write_text(f"transform: [{{{before}}}, {{acl: decision}}]\n")
+    steps = read_steps(path)
+    assert (steps.reading_step(may_inherit=False) is not None) == is_read
+    with pytest.raises(AssertionError) if is_read else nullcontext():
+        steps.prepare(InputsWithoutParents([]), tmp_path)
+    if not is_read:
+        [rejected] = steps.make(tmp_path).apply(page(1))  # closed, should an ACL inherit
+        assert isinstance(rejected, Reject)
+        assert rejected.code == "acl-chain-broken"
+
+
+def test_a_model_without_a_parent_keeps_its_acl_and_is_not_looked_into(tmp_path: Path) -> None:
+    applied = made(tmp_path, "acl: decision")
+    assert applied.is_of_model
+    name = hole(ColumnKind.TEXT, 1)
+    assert isinstance(name, TextHole)
+    permit = Principal(name=name, scope=Scope.USER, access=Access.PERMIT)
+    record = msgspec.structs.replace(page(1), acl=Acl(principals=(permit,)))
+    [result] = applied.apply(record)
+    assert result is record
+
+
+@pytest.mark.parametrize(("entry", "most"), [("acl: effective", 25), ("acl: decision", 35)])
+def test_each_pair_of_an_acl_and_a_parent_is_decided_in_few_calls(
+    entry: str, most: int, tmp_path: Path
+) -> None:
+    applied = made(tmp_path, entry)
     for number in range(RECORDS):
         applied.apply(page(number))
     pairs = [
@@ -128,4 +173,4 @@ def test_each_pair_of_an_acl_and_a_parent_is_decided_in_few_calls(tmp_path: Path
         if (acl := page(number).acl) is not None
     ]
     calls = calls_of(lambda: [applied.apply(record) for record in pairs])
-    assert calls / RECORDS <= 25
+    assert calls / RECORDS <= most

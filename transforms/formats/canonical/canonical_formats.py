@@ -29,6 +29,7 @@ AVRO = Format(
 JSONL = Format(
     name="jsonl",
     title="canonical records as JSON lines: lossless, for eyes and diffs",
+    parent_word=b"inherit",
     matches=lambda head: _LINE.match(head.lstrip(_BLANKS)) is not None,
     is_common_text=True,
     read=deferred("canonical.jsonl:read"),

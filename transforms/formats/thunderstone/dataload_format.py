@@ -35,6 +35,7 @@ HOLDS = Holds(
 THUNDERSTONE = Format(
     name="thunderstone",
     title="Thunderstone Search Appliance dataload (XML)",
+    parent_word=b"inherit",
     element_names=ELEMENT_NAMES,
     read=deferred("thunderstone.dataload:read"),
     split=partial(deferred("xml.borders:cut"), ELEMENT_NAMES),

@@ -55,6 +55,9 @@ class DatabaseSource(Source[RowMapping]):
     def fingerprint(self, config: RowMapping) -> str:
         return rules_of(config)
 
+    def may_inherit(self, span: Span, config: RowMapping | None) -> bool:
+        return config is None or (config.acl is not None and config.acl.inherit_from is not None)
+
     def checks(self, runs: Sequence[SourceRun[RowMapping]]) -> Iterator[Check]:
         from feedferry.transforms.sources.database.checks import check_database
 

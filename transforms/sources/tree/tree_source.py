@@ -143,6 +143,9 @@ class TreeSource(Source[Tree]):
             rules += Path(config.acl.table).read_bytes()
         return hashlib.sha256(rules).hexdigest()
 
+    def may_inherit(self, span: Span, config: Tree | None) -> bool:
+        return config is None or (config.acl is not None and config.acl.is_inherited)
+
     def checks(self, runs: Sequence[SourceRun[Tree]]) -> Iterator[Check]:
         for run in runs:
             yield Check("tree", partial(_check_tree, run.config))
