@@ -41,7 +41,7 @@ def asking(cluster: RehearsalCluster, faults: ItemFaults = NO_FAULTS) -> Ask:
 
 
 def make_index(ask: Ask, name: str = "docs-web-1", *aliases: str) -> tuple[int, Any]:
-    held = {alias: {} for alias in aliases or ("docs-web", "docs")}
+    held: dict[str, object] = {alias: {} for alias in aliases or ("docs-web", "docs")}
     return ask("PUT", f"/{name}", {"mappings": mapping("web"), "aliases": held})
 
 

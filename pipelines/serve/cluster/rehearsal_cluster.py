@@ -43,7 +43,10 @@ _PATH = re.compile(r"/(?:(?P<name>[^_/][^/]*)(?:/|$))?(?P<verb>_[a-z_]+)?(?:/(?P
 
 
 class ItemFaults(msgspec.Struct, frozen=True, kw_only=True):
-    """The faults of a scenario in the results of a `_bulk` request."""
+    """The faults of a scenario in the results of a `_bulk` request.
+
+    Documents of `refused_ids` are refused; an update that hides one is done.
+    """
 
     refused_ids: frozenset[str] = frozenset()
     is_throttled: bool = False
@@ -59,7 +62,7 @@ class ItemFaults(msgspec.Struct, frozen=True, kw_only=True):
         if self.is_throttled:
             reason = "rejected execution of coordinating operation: a fault of the scenario"
             return ClusterError(429, "rejected_execution_exception", reason)
-        if action.id in self.refused_ids:
+        if action.kind in ("index", "create") and action.id in self.refused_ids:
             reason = "failed to parse: a fault of the scenario"
             return ClusterError(400, "mapper_parsing_exception", reason)
         return None
