@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
+from feedferry.pipelines.serve.cluster.rehearsal_cluster import RehearsalCluster
 from feedferry.pipelines.serve.gateway import Gateway
 from feedferry.pipelines.serve.http.endpoints import Callbacks, Endpoints
 from feedferry.pipelines.serve.http.server import HttpServer
@@ -98,7 +99,9 @@ class Receiver:
             set_aside=self._set_aside,
             render_page=self._render_page,
         )
-        endpoints = Endpoints(settings, self._spool, self._index, callbacks)
+        self._cluster = RehearsalCluster(folder)
+        opened.callback(self._cluster.close)
+        endpoints = Endpoints(settings, self._spool, self._index, self._cluster, callbacks)
         self._server = HttpServer(settings, endpoints.answer)
         opened.callback(self._server.stop)
 
@@ -120,6 +123,9 @@ class Receiver:
             notices += [
                 "This receiver forwards: the backlog counts feeds that are not forwarded yet."
             ]
+        notices += [
+            f"The index {name} has {count:,} documents." for name, count in self._cluster.totals()
+        ]
         backlog = self._history.sample()
         view = page.PageView(
             url=self.url,

@@ -7,6 +7,7 @@ from urllib.parse import quote_plus
 import msgspec
 import pytest
 
+from feedferry.pipelines.serve.cluster.rehearsal_cluster import RehearsalCluster
 from feedferry.pipelines.serve.http.endpoints import Callbacks, Endpoints
 from feedferry.pipelines.serve.http.server import RefusedError, Reply, Request
 from feedferry.pipelines.serve.rehearsal.index import Index
@@ -44,18 +45,21 @@ class StoredEndpoints:
         self.folder = folder
         self.index = Index(folder / "index.db")
         self.spool = SpoolWriter(folder, disk=disk)
+        self.cluster = RehearsalCluster(folder)
         self.waited: list[float] = []
         self.arrivals = 0
 
     def close(self) -> None:
         self.spool.__exit__(None, None, None)
         self.index.close()
+        self.cluster.close()
 
     def endpoints(self, behaviour: Behaviour = IN_ORDER, **changes: object) -> Endpoints:
         return Endpoints(
             msgspec.structs.replace(SETTINGS, **changes),
             self.spool,
             self.index,
+            self.cluster,
             self.callbacks(lambda endpoint: behaviour),
         )
 

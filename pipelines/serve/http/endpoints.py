@@ -17,11 +17,17 @@ from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
+from tempfile import SpooledTemporaryFile
 from threading import Lock
 from urllib.parse import parse_qsl
 
 import msgspec
 
+from feedferry.pipelines.serve.cluster.rehearsal_cluster import (
+    MAX_BODY_BYTES,
+    ItemFaults,
+    RehearsalCluster,
+)
 from feedferry.pipelines.serve.http.forms import decompress, limit_size, read_form, too_large
 from feedferry.pipelines.serve.http.server import (
     INTERNAL_ERROR,
@@ -35,7 +41,7 @@ from feedferry.pipelines.serve.rehearsal import page
 from feedferry.pipelines.serve.rehearsal.delivery_table import SetAsideDelivery
 from feedferry.pipelines.serve.rehearsal.index import Index
 from feedferry.pipelines.serve.rehearsal.item_replies import ItemReplies
-from feedferry.pipelines.serve.rehearsal.scenario import BACKLOG, Behaviour
+from feedferry.pipelines.serve.rehearsal.scenario import BACKLOG, BULK, CLUSTER, Behaviour
 from feedferry.pipelines.serve.settings import LOOPBACK, ServeSettings
 from feedferry.pipelines.serve.spool_writer import DiskFullError, IncomingFeed, SpoolWriter
 from feedferry.schemas.delivery import Delivery
@@ -73,6 +79,7 @@ _FIELDS = {
 }
 _LIMIT = re.compile("[0-9]{1,9}", re.ASCII)
 _MAX_AGENT = 200
+_MEMORY_BYTES = 1 << 20
 _log = logging.getLogger(__name__)
 _LOOPBACK, _ANY = Trust(LOOPBACK), Trust((ALL,))
 _UNSNIFFED = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))
@@ -112,13 +119,19 @@ class Endpoints:
     """Answers requests; safe from several threads."""
 
     def __init__(
-        self, settings: ServeSettings, spool: SpoolWriter, index: Index, callbacks: Callbacks
+        self,
+        settings: ServeSettings,
+        spool: SpoolWriter,
+        index: Index,
+        cluster: RehearsalCluster,
+        callbacks: Callbacks,
     ) -> None:
         self._settings = settings
         self._trust = Trust(settings.trusted)
         self._is_local = settings.host == "localhost" or _LOOPBACK.allows(settings.host)
         self._spool = spool
         self._index = index
+        self._cluster = cluster
         self._callbacks = callbacks
         self._reading = Lock()  # one document in memory, for any number of connections
         self._take = {
@@ -136,10 +149,46 @@ class Endpoints:
             if request.method == "POST":
                 return self._post(endpoint, request)
             return self._get_data(request) if is_recvdata else _only("POST")
+        if path not in _GET_PATHS and self._cluster.plays(request.method, path):
+            return self._answer_cluster(request)
         if path not in _GET_PATHS:
             known = ", ".join((*_POST_PATHS, *_GET_PATHS))
             raise RefusedError(404, f"{path!r}; expected {known} or ...{RECVDATA_PATH}")
         return self._get(request) if request.method in {"GET", "HEAD"} else _only("GET, HEAD")
+
+    def _answer_cluster(self, request: Request) -> Reply:
+        """Answer a request to the cluster; its body is complete before it changes anything."""
+        self._check_reader(request)
+        behaviour = self._meet(BULK if request.path.endswith("/_bulk") else CLUSTER, request)
+        with ExitStack() as opened:
+            body = opened.enter_context(SpooledTemporaryFile(_MEMORY_BYTES))
+            if request.length != 0:
+                limit = min(self._settings.max_request_bytes, MAX_BODY_BYTES)
+                self._spool.check_room(request.length or 0)
+                for block in self._read_body(request, behaviour, limit=limit):
+                    body.write(block)
+            reply = None if behaviour.disk_full else _scripted_reply(behaviour)
+            if reply is None:
+                body.seek(0)
+                faults = ItemFaults(
+                    refused_ids=frozenset(behaviour.refuse_urls or ()),
+                    is_throttled=bool(behaviour.throttle),
+                    is_full=bool(behaviour.disk_full),
+                )
+                with self._reading:
+                    found = self._cluster.answer(
+                        request.method, request.path, request.query, body, faults
+                    )
+                kind = "application/json; charset=UTF-8"
+                reply = Reply(status=found.status, body=found.body, content_type=kind)
+        _log.info("%r: %d", f"{request.client} {request.path[:_MAX_AGENT]}", reply.status)
+        return self._finish(reply, behaviour)
+
+    def _check_reader(self, request: Request) -> None:
+        if not self._trust.allows(request.client):
+            raise RefusedError(403, f"{request.client}; expected a trusted address")
+        if self._is_local:
+            _check_host(request.header("host"))
 
     def _post(self, endpoint: Endpoint, request: Request) -> Reply:
         """Answer a delivery, and log it in one line."""
@@ -163,7 +212,7 @@ class Endpoints:
                 return _refuse_data(replication_result.NOT_ALLOWED)
             return _text(UNAUTHORIZED)
         behaviour = self._meet(endpoint.name, request)
-        blocks = self._read_body(request, behaviour)
+        blocks = self._read_body(request, behaviour, limit=self._settings.max_request_bytes)
         reply = _scripted_reply(behaviour)
         if reply is None:
             refused_urls = frozenset(behaviour.refuse_urls or ())
@@ -187,10 +236,7 @@ class Endpoints:
             if path == BACKLOG_PATH:
                 return self._count(request)
             return Reply(body=files("feedferry.schemas").joinpath("gsafeed-7.dtd").read_bytes())
-        if not is_trusted:
-            raise RefusedError(403, f"{request.client}; expected a trusted address")
-        if self._is_local:
-            _check_host(request.header("host"))
+        self._check_reader(request)
         if path == "/documents":
             return self._list_documents(request)
         if path == "/set-aside":
@@ -251,9 +297,8 @@ class Endpoints:
             return False
         return self._trust.allows(request.client)
 
-    def _read_body(self, request: Request, behaviour: Behaviour) -> Iterator[bytes]:
+    def _read_body(self, request: Request, behaviour: Behaviour, *, limit: int) -> Iterator[bytes]:
         """Return the decoded body; refuse one that is too large, before and after decoding."""
-        limit = self._settings.max_request_bytes
         if request.length is not None and request.length >= limit:
             raise too_large(request.length, limit=limit)
         if request.length == 0 and not request.header("content-length"):

@@ -21,8 +21,8 @@ _SETTINGS = (
 )
 _MARKS = (f"PRAGMA application_id = {_APPLICATION}", f"PRAGMA user_version = {VERSION}")
 _EXPECTED = (
-    f"expected an index of version {VERSION}; remove the file, and it is made again from the"
-    " deliveries"
+    f"expected a database of version {VERSION}; remove the file, and it is made again: the index"
+    " from the deliveries, a cluster without documents"
 )
 Row = TypeVar("Row", bound=msgspec.Struct)
 

@@ -27,21 +27,33 @@ from feedferry.transforms.config.yaml_structs import (
     read_yaml_list,
 )
 from feedferry.transforms.sinks.push.wire.feedergate import FEEDERGATE
+from feedferry.transforms.sinks.push.wire.opensearch.opensearch import OPENSEARCH_CLUSTER
 from feedferry.transforms.sinks.push.wire.recvdata import RECVDATA
 
 BACKLOG = "getbacklogcount"
 _OF_GSA = tuple(endpoint.name for endpoint in FEEDERGATE.endpoints)
-_OF_DOCUMENTS = tuple(kind.endpoints[0].name for kind in (FEEDERGATE, RECVDATA))
-ENDPOINTS = (*_OF_GSA, *(endpoint.name for endpoint in RECVDATA.endpoints), BACKLOG)
-"""The names of the endpoints of both appliances that a receiver plays, and that of the backlog."""
+BULK = OPENSEARCH_CLUSTER.endpoints[0].name
+CLUSTER = "cluster"
+"""All other requests to a cluster."""
+
+_OF_DOCUMENTS = tuple(kind.endpoints[0].name for kind in (FEEDERGATE, RECVDATA, OPENSEARCH_CLUSTER))
+ENDPOINTS = (
+    *_OF_GSA,
+    *(endpoint.name for endpoint in RECVDATA.endpoints),
+    BULK,
+    BACKLOG,
+    CLUSTER,
+)
+"""The names of the endpoints of all appliances that a receiver plays, and of other requests."""
 
 Reset = Literal["at-once", "in-body", "before-reply"]
 
 _REQUESTS = re.compile(r"([1-9][0-9]*)(?:(-)([1-9][0-9]*)?)?", re.ASCII)
-_ANSWERS = ("status", "text", "disk_full", "reset", "refuse_urls", "backlog")
+_ANSWERS = ("status", "text", "disk_full", "reset", "refuse_urls", "throttle", "backlog")
 _ONLY_AT = {
-    "disk_full": _OF_GSA,
+    "disk_full": (*_OF_GSA, BULK),
     "refuse_urls": _OF_DOCUMENTS,
+    "throttle": (BULK,),
     "backlog": (BACKLOG,),
 }
 
@@ -83,7 +95,8 @@ EndpointName = Annotated[str, Value(parse_endpoint, " or ".join(ENDPOINTS))]
 class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     """The behaviour for one request; without any value, that of an appliance in good order.
 
-    With `status`, `text` or `disk_full` the body is read and not kept. `reset` closes the
+    With `status`, `text` or `disk_full` the body is read and not kept. With `throttle` each action
+    of a bulk is answered by 429. `reset` closes the
     connection with a reset: before the body, in the middle of it, or when the reply is due. `delay`
     is the time in seconds before the reply. `backlog` replaces the real count: in a rule, it may be
     one count for each request, and the last one stays.
@@ -95,6 +108,7 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     delay: Duration | None = None
     reset: Reset | None = None
     refuse_urls: tuple[str, ...] | None = None
+    throttle: bool | None = None
     backlog: Natural | tuple[Natural, ...] | None = None
 
 

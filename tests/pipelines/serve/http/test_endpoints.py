@@ -228,7 +228,9 @@ def test_scenario_counts_only_trusted_requests(stored: StoredEndpoints) -> None:
         asked.append(endpoint)
         return Behaviour(status=200, text="")
 
-    endpoints = Endpoints(SETTINGS, stored.spool, stored.index, stored.callbacks(behave))
+    endpoints = Endpoints(
+        SETTINGS, stored.spool, stored.index, stored.cluster, stored.callbacks(behave)
+    )
     for request in (
         *(post("/xmlfeed", FEED), post("/xmlgroups", GROUPS), post("/x/recvdata.xml", DATA)),
         *(get("/getbacklogcount"), post("/xmlfeed", FEED, client="8.8.8.8"), get("/documents")),

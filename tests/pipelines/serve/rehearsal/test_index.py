@@ -390,8 +390,8 @@ def test_a_file_that_is_no_index_is_refused(
     with pytest.raises(ConfigError) as caught:
         Index(path)
     assert str(caught.value) == (
-        f"{path}: {words}; expected an index of version 5; remove the file, and it is made again"
-        " from the deliveries"
+        f"{path}: {words}; expected a database of version 5; remove the file, and it is made"
+        " again: the index from the deliveries, a cluster without documents"
     )
 
 

@@ -199,8 +199,8 @@ def test_a_file_with_an_error_is_refused(tmp_path: Path, text: str, expected: st
     assert error_of(tmp_path, text) == expected
 
 
-BEHAVIOURS = "status, text, disk_full, {}reset, refuse_urls, backlog"
-ENDPOINTS = "xmlfeed or xmlgroups or recvdata or getbacklogcount or a list"
+BEHAVIOURS = "status, text, disk_full, {}reset, refuse_urls, throttle, backlog"
+ENDPOINTS = "xmlfeed or xmlgroups or recvdata or bulk or getbacklogcount or cluster or a list"
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ ENDPOINTS = "xmlfeed or xmlgroups or recvdata or getbacklogcount or a list"
         ("{endpoint: groups, status: 500}", f"endpoint: 'groups'; expected {ENDPOINTS}"),
         (
             "{endpoint: recvdata, disk_full: true}",
-            "endpoint: 'recvdata'; expected one of xmlfeed, xmlgroups",
+            "endpoint: 'recvdata'; expected one of xmlfeed, xmlgroups, bulk",
         ),
         ("{endpoint: [], status: 500}", "an empty list; expected one value or more"),
         (

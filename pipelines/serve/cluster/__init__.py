@@ -1,0 +1,1 @@
+"""A rehearsal of OpenSearch: the requests of the appliance `opensearch`, and its documents."""

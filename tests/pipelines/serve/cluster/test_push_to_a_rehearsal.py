@@ -1,0 +1,85 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.served import Served, run, serving, start
+
+pytestmark = pytest.mark.slow
+
+RECORD = (
+    '<record url="http://h.example/{0}" mimetype="text/plain"><acl><principal scope="user"'
+    ' access="permit">alice</principal></acl><content>text {0} of {1}</content></record>'
+)
+FAULTS = """
+- {endpoint: bulk, requests: 1, throttle: true}
+- {endpoint: bulk, requests: 2, status: 503}
+- {endpoint: bulk, requests: 3, reset: at-once}
+- {endpoint: bulk, refuse_urls: ["http://h.example/2"]}
+"""
+
+
+def write_feed(folder: Path, night: str, *numbers: int, feedtype: str = "full") -> str:
+    header = f"<header><datasource>web</datasource><feedtype>{feedtype}</feedtype></header>"
+    records = "".join(RECORD.format(number, night) for number in numbers)
+    path = folder / f"{night}.xml"
+    path.write_text(f"<gsafeed>{header}<group>{records}</group></gsafeed>", "utf-8")
+    return str(path)
+
+
+def push(feed: str, served: Served, *flags: str) -> tuple[int, str]:
+    """Return the exit code and the messages."""
+    url = f"{served.url}/docs"
+    output = feed.removesuffix(".xml")
+    done = run("convert", feed, "-o", output, "--to", "opensearch", "--push-to", url, *flags)
+    return done.returncode, done.stderr
+
+
+def documents(served: Served) -> dict[str, Any]:
+    """Return body and readers of each document, by its URL."""
+    hits = json.loads(served.get("/docs/_search"))["hits"]["hits"]
+    fields = "body", "acl_1_permit_1"
+    return {hit["_id"]: tuple(hit["_source"].get(name) for name in fields) for hit in hits}
+
+
+def test_a_full_feed_replaces_the_documents_of_the_night_before(tmp_path: Path) -> None:
+    alice = ["us:Default:alice"]
+    with serving(tmp_path / "spool") as served:
+        assert push(write_feed(tmp_path, "monday", 1, 2), served)[0] == 0
+        assert push(write_feed(tmp_path, "tuesday", 2, 3), served)[0] == 0
+        assert documents(served) == {
+            "http://h.example/2": ("text 2 of tuesday", alice),
+            "http://h.example/3": ("text 3 of tuesday", alice),
+        }
+
+
+def test_a_receiver_that_is_killed_has_all_documents_that_it_acknowledged(tmp_path: Path) -> None:
+    spool = tmp_path / "spool"
+    process = start("serve", "--spool", str(spool), "--port", "0", "--min-free", "0")
+    try:
+        assert process.stdout is not None
+        served = Served(process, process.stdout.readline().strip(), spool)
+        assert push(write_feed(tmp_path, "monday", 1, 2), served)[0] == 0
+    finally:
+        process.kill()
+        process.communicate()
+    with serving(spool) as served:
+        assert [*documents(served)] == ["http://h.example/1", "http://h.example/2"]
+
+
+def test_a_push_goes_on_after_faults_and_hides_the_document_that_is_refused(
+    tmp_path: Path,
+) -> None:
+    scenario = tmp_path / "faults.yaml"
+    with serving(tmp_path / "spool") as served:
+        assert push(write_feed(tmp_path, "monday", 1, 2), served)[0] == 0
+    scenario.write_text(FAULTS, "utf-8")
+    with serving(tmp_path / "spool", "--scenario", str(scenario)) as served:
+        feed = write_feed(tmp_path, "tuesday", 1, 2, feedtype="incremental")
+        code, messages = push(feed, served)
+        assert code == 1, messages
+        assert documents(served) == {
+            "http://h.example/1": ("text 1 of tuesday", ["us:Default:alice"]),
+            "http://h.example/2": ("text 2 of monday", None),
+        }
