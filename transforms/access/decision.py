@@ -44,7 +44,7 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
     permits: Entries = {}
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class DecisionPart(msgspec.Struct, frozen=True, kw_only=True):
     """Layers in order: the first one with a member that stands for the user decides.
 
     Without such a layer, the user is denied if the part `is_closed`, and otherwise not decided
@@ -64,7 +64,7 @@ class ChainDecision(msgspec.Struct, frozen=True, kw_only=True):
     are denied, whatever other ACLs decide.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[DecisionPart, ...]
 
     @property
     def is_exact(self) -> bool:
@@ -80,7 +80,7 @@ class ChainDecision(msgspec.Struct, frozen=True, kw_only=True):
 
 def decide(denies: Entries, permits: Entries) -> ChainDecision:
     """Return what one ACL decides alone."""
-    return ChainDecision(parts=(Part(layers=(Layer(denies=denies, permits=permits),)),))
+    return ChainDecision(parts=(DecisionPart(layers=(Layer(denies=denies, permits=permits),)),))
 
 
 def inherit(child: ChainDecision, parent: ChainDecision, rule: Inheritance) -> ChainDecision:
@@ -114,10 +114,10 @@ def layers_of(decision: ChainDecision) -> tuple[AclLayer, ...]:
 def decision_of(acl: Acl) -> ChainDecision:
     """Return the decision of an ACL: the one that it states, or that of its own principals."""
     if not acl.decision:
-        return ChainDecision(parts=(Part(layers=(_layer(acl.principals),)),))
+        return ChainDecision(parts=(DecisionPart(layers=(_layer(acl.principals),)),))
     by_part = groupby(acl.decision, attrgetter("part"))
     parts = (
-        Part(layers=tuple(_layer(layer.principals) for layer in layers), is_closed=True)
+        DecisionPart(layers=tuple(_layer(layer.principals) for layer in layers), is_closed=True)
         for _, layers in by_part
     )
     return ChainDecision(parts=tuple(parts))
@@ -155,9 +155,9 @@ def _layer(principals: Iterable[Principal]) -> Layer:
     return Layer(denies=denies, permits=permits)
 
 
-def _together(parts: Iterable[Part]) -> ChainDecision:
+def _together(parts: Iterable[DecisionPart]) -> ChainDecision:
     """Return the decision of parts, without those that permit all whom another one permits."""
-    kept: list[Part] = []
+    kept: list[DecisionPart] = []
     for part in map(_without_repetitions, parts):
         if not any(_is_implied(part, other) for other in kept):
             kept = [other for other in kept if not _is_implied(other, part)]
@@ -165,15 +165,15 @@ def _together(parts: Iterable[Part]) -> ChainDecision:
     return ChainDecision(parts=tuple(kept))
 
 
-def _join(first: Part, then: Part) -> Part:
-    return Part(
+def _join(first: DecisionPart, then: DecisionPart) -> DecisionPart:
+    return DecisionPart(
         layers=first.layers + then.layers,
         is_closed=then.is_closed,
         is_exact=first.is_exact and then.is_exact,
     )
 
 
-def _without_repetitions(part: Part) -> Part:
+def _without_repetitions(part: DecisionPart) -> DecisionPart:
     """Return a part in which a member has one entry, and layers that can be one are one."""
     layers = [Layer()]
     named: Entries = {}
@@ -194,7 +194,7 @@ def _without_repetitions(part: Part) -> Part:
     return msgspec.structs.replace(part, layers=tuple(layers))
 
 
-def _is_implied(part: Part, other: Part) -> bool:
+def _is_implied(part: DecisionPart, other: DecisionPart) -> bool:
     """Whether a part is known to permit all whom another one permits; both have no repetitions."""
     if part.layers == other.layers:
         return True
@@ -207,7 +207,7 @@ def _is_implied(part: Part, other: Part) -> bool:
     )
 
 
-def _shorten(part: Part, count: int, *, only_exact: bool) -> Part:
+def _shorten(part: DecisionPart, count: int, *, only_exact: bool) -> DecisionPart:
     """Return a part of so many layers at most, by joining neighbours from the end.
 
     The denials of the later layer are then counted before the permits of the earlier one. That
@@ -226,10 +226,10 @@ def _shorten(part: Part, count: int, *, only_exact: bool) -> Part:
             layers[at : at + 2] = [
                 Layer(denies=earlier.denies | later.denies, permits=earlier.permits | later.permits)
             ]
-    return Part(layers=tuple(layers), is_closed=part.is_closed, is_exact=is_exact)
+    return DecisionPart(layers=tuple(layers), is_closed=part.is_closed, is_exact=is_exact)
 
 
-def _both_permit(first: Part, second: Part) -> Part:
+def _both_permit(first: DecisionPart, second: DecisionPart) -> DecisionPart:
     """Permit the members that two parts of one layer permit; users of two others are denied."""
     [one], [two] = first.layers, second.layers
     denies = one.denies | two.denies
@@ -237,10 +237,10 @@ def _both_permit(first: Part, second: Part) -> Part:
     only_one, only_two = _without(of_one, of_two), _without(of_two, of_one)
     layer = Layer(denies=denies, permits=_without(of_one, only_one))
     is_exact = first.is_exact and second.is_exact and not _may_share_users(only_one, only_two)
-    return Part(layers=(layer,), is_closed=True, is_exact=is_exact)
+    return DecisionPart(layers=(layer,), is_closed=True, is_exact=is_exact)
 
 
-def _unite_two(parts: list[Part]) -> list[Part] | None:
+def _unite_two(parts: list[DecisionPart]) -> list[DecisionPart] | None:
     """Return parts of which two are one that decides the same, if there are such two."""
     for one, two in combinations(parts, 2):
         if len(one.layers) == len(two.layers) == 1:

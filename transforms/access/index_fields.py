@@ -24,9 +24,9 @@ from feedferry.transforms.access.decision import (
     LAYERS,
     PARTS,
     ChainDecision,
+    DecisionPart,
     Entries,
     Layer,
-    Part,
     fit,
 )
 
@@ -137,7 +137,7 @@ def _names(part: int, layer: int) -> tuple[str, str]:
     return f"acl_{part}_deny_{layer}", f"acl_{part}_permit_{layer}"
 
 
-def _fields_of_part(number: int, part: Part) -> AccessFields:
+def _fields_of_part(number: int, part: DecisionPart) -> AccessFields:
     fields: AccessFields = {}
     for at, layer in enumerate(part.layers, 1):
         for name, entries in zip(_names(number, at), _entries(layer), strict=True):
