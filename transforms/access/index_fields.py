@@ -213,3 +213,19 @@ def _principal(stated: str, access: Access) -> Principal:
         namespace=unquote(namespace),
         case_sensitive=_CASES[kind[1]],
     )
+
+
+def security_role(index: str) -> dict[str, object]:
+    """Return a role of OpenSearch Security that filters all searches of an index.
+
+    The tokens of a user are the backend roles of the user, `*` included. Without it, or without
+    backend roles, the user finds nothing.
+    """
+    roles = "${user.roles}"
+    filter_text = msgspec.json.encode(search_filter([roles])).decode()
+    permission = {
+        "index_patterns": [index, f"{index}-*"],
+        "dls": filter_text.replace(f'"{roles}"', roles),
+        "allowed_actions": ["read"],
+    }
+    return {"index_permissions": [permission]}
