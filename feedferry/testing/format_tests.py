@@ -315,9 +315,14 @@ def _outcomes(item: Record | Membership, target: Target) -> Sequence[object]:
     return adapt(normalize(item), target)[0]
 
 
+RESOLVED = "acl-inherits"
+"""The reject of an ACL whose chain is not resolved; a step of each run resolves it before."""
+
+
 def _reported(item: Record | Membership, target: Target) -> Iterator[str]:
     """Yield the losses of a record or group, and the codes of its rejects."""
     if isinstance(item, Record):
         yield from (loss.field for loss in adapt(normalize(item), target)[1])
     outcomes = _outcomes(item, target)
-    yield from (each.code for each in outcomes if isinstance(each, Reject | Filtered))
+    codes = [each.code for each in outcomes if isinstance(each, Reject | Filtered)]
+    yield from (code for code in codes if code != RESOLVED)

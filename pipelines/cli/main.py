@@ -13,6 +13,7 @@ from typing import TextIO
 import click
 
 from feedferry.pipelines.cli import (
+    access_verbs,
     check_verbs,
     compare_verbs,
     config_verbs,
@@ -87,7 +88,16 @@ def feedferry() -> None:
     """
 
 
-for _module in (config_verbs, convert_verbs, run_verbs, reject_verbs, check_verbs, compare_verbs):
+_MODULES = (
+    access_verbs,
+    check_verbs,
+    compare_verbs,
+    config_verbs,
+    convert_verbs,
+    reject_verbs,
+    run_verbs,
+)
+for _module in _MODULES:
     for _command in _module.COMMANDS:
         feedferry.add_command(_command)
 

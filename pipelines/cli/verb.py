@@ -20,7 +20,7 @@ HELP_ALL = "feedferry.help_all"
 
 TASKS: Mapping[str, Sequence[str]] = {
     "Every day": ("init", "check", "plan", "run", "convert", "push"),
-    "Prove": ("verify", "diff", "inspect", "validate"),
+    "Prove": ("verify", "diff", "access", "inspect", "validate"),
     "Repair": ("rejects", "runs", "state", "compact"),
     "Look up": ("formats", "config"),
     "All the time": ("serve",),

@@ -44,6 +44,7 @@ OPENSEARCH_KIT = Kit(
         '¦{"update":{"_id":"http://h.x/1"}}\n¦{"doc":{}}\n¦{"body":"b"}\n¦{"size":1}\n¦\n¦{'
     ),
     protection_of=_protection_of,
+    rare_losses=frozenset({"charset"}),
     targets=(
         Target(format="opensearch"),
         Target(format="opensearch", own=(OpensearchOptions(pipeline="attachment"),)),

@@ -44,7 +44,7 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
     permits: Entries = {}
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class DecisionPart(msgspec.Struct, frozen=True, kw_only=True):
     """Layers in order: the first one with a member that stands for the user decides.
 
     Without such a layer, the user is denied if the part `is_closed`, and otherwise not decided
@@ -66,7 +66,7 @@ class ChainDecision(msgspec.Struct, frozen=True, kw_only=True):
     are denied, whatever other ACLs decide.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[DecisionPart, ...]
 
     @property
     def is_exact(self) -> bool:
@@ -147,7 +147,7 @@ def fit(
     return ChainDecision(parts=tuple(found)) if is_narrow else None
 
 
-def _part_of(principals: Iterable[Principal]) -> Part:
+def _part_of(principals: Iterable[Principal]) -> DecisionPart:
     denies: Entries = {}
     permits: Entries = {}
     for principal in principals:
@@ -156,16 +156,16 @@ def _part_of(principals: Iterable[Principal]) -> Part:
     return _part(denies, permits)
 
 
-def _part(denies: Entries, permits: Entries) -> Part:
+def _part(denies: Entries, permits: Entries) -> DecisionPart:
     layer = Layer(denies=denies, permits=_without(permits, denies.keys()))
-    return Part(layers=(layer,))
+    return DecisionPart(layers=(layer,))
 
 
-def _together(parts: Sequence[Part]) -> ChainDecision:
+def _together(parts: Sequence[DecisionPart]) -> ChainDecision:
     """Return the decision of parts, without those that permit all whom another one permits."""
     if len(parts) == 1:
         return ChainDecision(parts=(parts[0],))
-    kept: list[Part] = []
+    kept: list[DecisionPart] = []
     for part in parts:
         if not any(_is_implied(part, other) for other in kept):
             kept = [other for other in kept if not _is_implied(other, part)]
@@ -173,7 +173,7 @@ def _together(parts: Sequence[Part]) -> ChainDecision:
     return ChainDecision(parts=tuple(kept))
 
 
-def _join(first: Part, then: Part) -> Part:
+def _join(first: DecisionPart, then: DecisionPart) -> DecisionPart:
     """Return one part of the layers of two, in order."""
     layers = [*first.layers]
     named = set[Member]()
@@ -188,18 +188,18 @@ def _join(first: Part, then: Part) -> Part:
             layers[-1] = Layer(denies=last.denies, permits=last.permits | permits)
         else:
             layers.append(Layer(denies=denies, permits=permits))
-    joined = Part(layers=tuple(layers), is_exact=first.is_exact and then.is_exact)
+    joined = DecisionPart(layers=tuple(layers), is_exact=first.is_exact and then.is_exact)
     return _close(joined) if then.is_closed else joined
 
 
-def _close(part: Part) -> Part:
+def _close(part: DecisionPart) -> DecisionPart:
     """Return a part that denies users of no layer, without a last layer of denials."""
     has_more = len(part.layers) == 1 or part.layers[-1].permits
     layers = part.layers if has_more else part.layers[:-1]
     return msgspec.structs.replace(part, layers=layers, is_closed=True)
 
 
-def _is_implied(part: Part, other: Part) -> bool:
+def _is_implied(part: DecisionPart, other: DecisionPart) -> bool:
     """Whether a part is known to permit all whom another one permits."""
     if part.layers == other.layers:
         return True
@@ -212,7 +212,7 @@ def _is_implied(part: Part, other: Part) -> bool:
     )
 
 
-def _shorten(part: Part, count: int, *, only_exact: bool) -> Part:
+def _shorten(part: DecisionPart, count: int, *, only_exact: bool) -> DecisionPart:
     """Return a part of so many layers at most, by joining neighbours from the end.
 
     The denials of the later layer are then counted before the permits of the earlier one. That
@@ -232,10 +232,10 @@ def _shorten(part: Part, count: int, *, only_exact: bool) -> Part:
             layers[at : at + 2] = [
                 Layer(denies=earlier.denies | later.denies, permits=earlier.permits | later.permits)
             ]
-    return Part(layers=tuple(layers), is_closed=part.is_closed, is_exact=is_exact)
+    return DecisionPart(layers=tuple(layers), is_closed=part.is_closed, is_exact=is_exact)
 
 
-def _both_permit(first: Part, second: Part) -> Part:
+def _both_permit(first: DecisionPart, second: DecisionPart) -> DecisionPart:
     """Permit the members that two parts of one layer permit; users of two others are denied."""
     [one], [two] = first.layers, second.layers
     denies = one.denies | two.denies
@@ -245,10 +245,10 @@ def _both_permit(first: Part, second: Part) -> Part:
     only_two = _without(of_two, of_one.keys())
     layer = Layer(denies=denies, permits=_without(of_one, only_one.keys()))
     is_exact = first.is_exact and second.is_exact and not _may_share_users(only_one, only_two)
-    return Part(layers=(layer,), is_closed=True, is_exact=is_exact)
+    return DecisionPart(layers=(layer,), is_closed=True, is_exact=is_exact)
 
 
-def _unite_two(parts: list[Part]) -> list[Part] | None:
+def _unite_two(parts: list[DecisionPart]) -> list[DecisionPart] | None:
     """Return parts of which two are one that decides the same, if there are such two."""
     for one, two in combinations(parts, 2):
         if len(one.layers) == len(two.layers) == 1:

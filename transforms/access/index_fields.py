@@ -24,9 +24,9 @@ from feedferry.transforms.access.decision import (
     LAYERS,
     PARTS,
     ChainDecision,
+    DecisionPart,
     Entries,
     Layer,
-    Part,
     fit,
 )
 
@@ -137,7 +137,7 @@ def _names(part: int, layer: int) -> tuple[str, str]:
     return f"acl_{part}_deny_{layer}", f"acl_{part}_permit_{layer}"
 
 
-def _fields_of_part(number: int, part: Part) -> AccessFields:
+def _fields_of_part(number: int, part: DecisionPart) -> AccessFields:
     fields: AccessFields = {}
     for at, layer in enumerate(part.layers, 1):
         for name, entries in zip(_names(number, at), _entries(layer), strict=True):
@@ -213,3 +213,19 @@ def _principal(stated: str, access: Access) -> Principal:
         namespace=unquote(namespace),
         case_sensitive=_CASES[kind[1]],
     )
+
+
+def security_role(index: str) -> dict[str, object]:
+    """Return a role of OpenSearch Security that filters all searches of an index.
+
+    The tokens of a user are the backend roles of the user, `*` included. Without it, or without
+    backend roles, the user finds nothing.
+    """
+    roles = "${user.roles}"
+    filter_text = msgspec.json.encode(search_filter([roles])).decode()
+    permission = {
+        "index_patterns": [index, f"{index}-*"],
+        "dls": filter_text.replace(f'"{roles}"', roles),
+        "allowed_actions": ["read"],
+    }
+    return {"index_permissions": [permission]}

@@ -111,10 +111,16 @@ def _kind_rows(kind: Kind, origin: Holds, held: Holds, target: Target) -> Iterat
     elif kind is Kind.ALONE and not held.keeps_acls_alone:
         yield _lost(kind.value, "acl")
         yield LossRow(item=kind.value, effect=Effect.FILTERED, name="acl-alone")
-    elif kind is Kind.CONTENT and "content" not in held.fields:
-        yield _lost(kind.value, "content")
+    elif kind is Kind.CONTENT and not _keeps_contents(origin, held):
+        yield _lost(kind.value, "content", held.partly.get("content", ""))
     elif kind is Kind.TEXT and "body" not in held.fields:
         yield _lost(kind.value, "mimetype" if "content" in held.fields else "content")
+
+
+def _keeps_contents(origin: Holds, held: Holds) -> bool:
+    """Whether all contents of the source are held."""
+    partly = held.partly.get("content", "")
+    return "content" in held.fields and partly in ("", origin.partly.get("content"))
 
 
 def _field_rows(name: str, origin: Holds, held: Holds) -> Iterator[LossRow]:

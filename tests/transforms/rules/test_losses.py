@@ -9,6 +9,7 @@ from msgspec.structs import asdict, replace
 from feedferry.schemas.membership import Membership, RecordOrMembership
 from feedferry.schemas.record import Action, Crawl, History, Record
 from feedferry.schemas.reject import Filtered, Reject
+from feedferry.testing.format_tests import RESOLVED
 from feedferry.testing.record_samples import DOCUMENT, EVERY_FIELD, field_samples, samples
 from feedferry.transforms.formats import FORMATS, FeedOptions, Holds, registered
 from feedferry.transforms.rules.adapt import Target, adapt, adapt_membership
@@ -175,7 +176,8 @@ def _reported(item: RecordOrMembership, target: Target) -> Iterator[str]:
         return
     outcomes, losses = adapt(normalize(item), target)
     yield from (loss.field for loss in losses)
-    yield from (each.code for each in outcomes if isinstance(each, Reject | Filtered))
+    codes = [each.code for each in outcomes if isinstance(each, Reject | Filtered)]
+    yield from (code for code in codes if code != RESOLVED)
 
 
 @pytest.mark.parametrize("actions", [{Action.ADD}, set()])

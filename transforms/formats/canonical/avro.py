@@ -163,6 +163,10 @@ class AvroEncoder(Encoder):
         return b"".join((avro.long(len(records)), avro.long(size), *records, our_sync(self._kind)))
 
 
+_ACL_END_BYTES = 3
+"""The end of the principals, `alone`, and a decision without layers."""
+
+
 def _pieces(name: str, record: Record) -> Iterator[tuple[str, bytes]]:
     """Yield a field of a record in pieces: an array has its length before, and an end after it."""
     data = avro.encode_field(name, record)
@@ -174,9 +178,11 @@ def _pieces(name: str, record: Record) -> Iterator[tuple[str, bytes]]:
     elif name == "acl" and record.acl is not None:
         acls = [replace(record.acl, principals=of) for of in ((), *zip(record.acl.principals))]
         none, *ones = [avro.encode_field(name, replace(record, acl=acl)) for acl in acls]
-        begin, end = none[:-2], none[-2:]  # that of the array, and a flag
+        plain = replace(record, acl=replace(acls[0], decision=()))
+        begin = avro.encode_field(name, plain)[:-_ACL_END_BYTES]
+        end = none[len(begin) :]
         yield element_codes.ACL, begin
-        yield from _array(element_codes.PERMIT, [one[len(begin) + 1 : -2] for one in ones])
+        yield from _array(element_codes.PERMIT, [one[len(begin) + 1 : -len(end)] for one in ones])
         yield "", end
     elif name in ("content", "acl"):
         yield "" if data == _NULL else element_codes.CONTENT, data

@@ -4,6 +4,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from feedferry.schemas.acl import Acl
 from feedferry.schemas.content import decode
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.record import Content, Field, Meta, Record
@@ -52,6 +53,7 @@ def _fit(draft: Draft, *, has_pipeline: bool, max_bytes: int) -> None:
     crawl, acl = draft.record.crawl, draft.record.acl
     if crawl is not None and crawl.secure and acl is None:
         draft.lose("secure", "without an ACL: the document is shown to no user")
+        draft.change(acl=Acl(), crawl=replace(crawl, secure=None))
     if draft.record.metadata:
         for meta in draft.record.metadata:
             if is_acl_name(meta.name):

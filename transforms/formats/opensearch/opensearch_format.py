@@ -38,8 +38,9 @@ HOLDS = Holds(
     decisions=True,
     partly={
         "charset": "texts are decoded",
-        "content": "documents that are no text, without a pipeline",
+        "content": "documents that are no text, without an ingest pipeline",
         "metadata": "values that are no text or longer than 32,000 bytes",
+        "secure": "without an ACL, no user finds the document",
         "fields": "values longer than 32,000 bytes",
     },
     refuses=dict.fromkeys(

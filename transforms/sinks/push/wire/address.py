@@ -3,6 +3,7 @@
 import re
 import ssl
 from collections.abc import Iterator
+from operator import attrgetter
 from urllib.parse import urlsplit
 
 import msgspec
@@ -82,7 +83,7 @@ def find_kind(url: str, *, setting: str = "url") -> tuple[ApplianceProtocol, str
     """Return the kind of the appliance at an address, and its URL; raise ConfigError for none."""
     expected = f"expected {' or '.join(protocol.addresses for protocol in APPLIANCES)}"
     address = _split(f"⟦{setting}⟧", url, expected)
-    for protocol in APPLIANCES:
+    for protocol in sorted(APPLIANCES, key=attrgetter("takes_any_path")):
         if found := protocol.find_url(address):
             return protocol, found
     raise ConfigError(f"⟦{setting}⟧: {url!r}: path {address.path!r}; {expected}")

@@ -142,8 +142,9 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     """How one kind of appliance takes feeds, and what it can do.
 
     The first of its `endpoints` takes documents. `find_url` returns the URL of an appliance at an
-    address, None for an address of another kind; `addresses` describes them in messages.
-    `make_cleanup` makes the request that removes the groups of a groupsource.
+    address, None for an address of another kind; `addresses` describes them in messages. A kind
+    that `takes_any_path` is asked after the others. `make_cleanup` makes the request that removes
+    the groups of a groupsource.
 
     `begin` prepares the appliance for the chunks of a run, before the first of them is sent, and
     `finish` ends the run when all of them are settled. Both do what they do in steps of the session
@@ -176,6 +177,7 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     endpoints: tuple[Endpoint, ...]
     addresses: str
     find_url: Callable[[Address], str | None]
+    takes_any_path: bool = False
     acceptance: str
     fix_server: str
     fix_address: str

@@ -17,6 +17,7 @@ from support.appliance_sockets import certificate
 RECVDATA = "http://search.example.com/texis/dowalk/recvdata.xml"
 EXPECTED = (
     "expected http://HOST[:19900], https://HOST[:19902] or the whole address of a recvdata.xml"
+    " or http://HOST:9200/INDEX"
 )
 EXPECTED_PROXY = "expected http://HOST:PORT or https://HOST:PORT"
 
@@ -92,7 +93,7 @@ def test_another_address_is_refused(url: str) -> None:
     assert refusal(url) == f"--to: {url!r}; {EXPECTED}"
 
 
-@pytest.mark.parametrize("path", ["/dowalk", "/feeds/xmlfeed", "/recvdata.xml/x"])
+@pytest.mark.parametrize("path", ["/_bulk", "/Intranet", "/feeds/xmlfeed", "/recvdata.xml/x"])
 def test_another_path_is_refused(path: str) -> None:
     url = f"http://gsa.example.com{path}"
 

@@ -78,6 +78,7 @@ OPENSEARCH_CLUSTER = ApplianceProtocol(
     ),
     addresses="http://HOST:9200/INDEX",
     find_url=_find_url,
+    takes_any_path=True,
     acceptance="a result for each action",
     fix_server="expected OpenSearch or Elasticsearch there",
     fix_address="check ⟦url⟧: expected http://HOST:9200/INDEX",

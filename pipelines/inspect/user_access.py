@@ -1,0 +1,39 @@
+"""The users and groups that a search is made for."""
+
+from collections.abc import Iterator, Sequence
+
+from feedferry.pipelines.inspect.inspection import parse, read_results
+from feedferry.schemas.acl import Scope
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.membership import Member, Membership
+from feedferry.schemas.reject import Reject
+from feedferry.transforms.access.user_groups import with_groups
+
+
+def find_members(
+    names: Sequence[str],
+    *,
+    groups: Sequence[str] = (),
+    namespace: str | None = None,
+    groups_feeds: Sequence[str] = (),
+) -> tuple[Member, ...]:
+    """Return a user by all names of the user, and the groups of the user.
+
+    With `groups_feeds`, the groups that have the user or one of the groups as a member are added,
+    at any depth. Raise ConfigError if a part of these feeds cannot be read: without one of its
+    groups, a user would find documents that the group is denied.
+    """
+    stated = [Member(name=name, scope=Scope.USER, namespace=namespace) for name in names]
+    stated += (Member(name=name, scope=Scope.GROUP, namespace=namespace) for name in groups)
+    for member in stated:
+        if not member.name.strip():
+            raise ConfigError("an empty name of a user or group; expected a name")
+    return with_groups(stated, _memberships(groups_feeds) if groups_feeds else ())
+
+
+def _memberships(feeds: Sequence[str]) -> Iterator[Membership]:
+    for result in read_results(parse({"inputs": tuple(feeds)})):
+        if isinstance(result, Membership):
+            yield result
+        elif isinstance(result, Reject):
+            raise ConfigError(f"{result.code}: {result.message}: expected whole groups")
