@@ -14,6 +14,7 @@ from feedferry.schemas.errors import FINDINGS_EXIT
 from feedferry.schemas.record import Action
 from feedferry.transforms.compare.comparison import Comparer, Comparison
 from feedferry.transforms.formats import by_name
+from feedferry.transforms.formats.base import Kind
 from feedferry.transforms.rules.adapt import Target
 
 
@@ -64,7 +65,8 @@ def takes_updates(target: Target | None) -> bool:
     """Whether a target takes changes of fields without the content."""
     if target is None:
         return False
-    return Action.UPDATE in by_name(target.format).held_by(target).actions
+    holds = by_name(target.format).held_by(target)
+    return Action.UPDATE in holds.actions and Kind.UPDATE not in holds.refuses
 
 
 def target_of(words: Mapping[str, object]) -> Target | None:

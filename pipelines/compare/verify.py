@@ -18,11 +18,12 @@ from feedferry.pipelines.options.push_options import CONNECTION, ApplianceOption
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.membership import Membership
 from feedferry.schemas.record import Action, Record
+from feedferry.schemas.reject import record_error, reject_record
 from feedferry.transforms.compare.comparison import ALL, Comparer, Sample
 from feedferry.transforms.compare.differences import CONTENT
 from feedferry.transforms.compare.events import Event
 from feedferry.transforms.compare.history import each
-from feedferry.transforms.formats import ReadResult
+from feedferry.transforms.formats import ReadResult, by_name
 from feedferry.transforms.sinks.push.settings import PushSettings
 from feedferry.transforms.sinks.push.wire.address import appliance_at
 from feedferry.transforms.sinks.push.wire.client import ApplianceClient
@@ -97,6 +98,7 @@ def verify(
             only=fields,
             is_updated=takes_updates(target),
             is_one_sided=True,
+            has_only_documents=appliance is not None and _has_only_documents(appliance.protocol),
         )
         comparer.sample = _sample_of(options)
         with closing(comparer):
@@ -120,10 +122,21 @@ def _as_listed(
     convert = protocol.as_listed
     if convert is None:
         return results
-    return (
-        convert(item) if isinstance(item, Record) and item.action in _DOCUMENTS else item
-        for item in each(results)
-    )
+
+    def listed(item: ReadResult | Event) -> ReadResult | Event:
+        if not isinstance(item, Record) or item.action not in _DOCUMENTS:
+            return item
+        try:
+            return convert(item)
+        except Exception as exc:
+            return reject_record(item, record_error(exc), stage="read")
+
+    return map(listed, each(results))
+
+
+def _has_only_documents(protocol: ApplianceProtocol) -> bool:
+    """Whether an appliance has no ACL of a URL without a document."""
+    return by_name(protocol.default_format).needs_decisions
 
 
 def _listed(appliance: Appliance, options: VerifyOptions) -> Iterator[Event]:

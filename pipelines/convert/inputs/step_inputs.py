@@ -1,6 +1,6 @@
 """The inputs of steps that need to know all records before the first is converted."""
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable
 from pathlib import Path
 
 import msgspec
@@ -21,7 +21,7 @@ from feedferry.transforms.steps import AppliedSteps, Steps
 class SpanInputs(msgspec.Struct, frozen=True):
     """Reads spans of files; each call reads them again. `accepted` are the known rejects."""
 
-    spans: Sequence[Span]
+    spans: Iterable[Span]
     reading: ReadOptions
     accepted: frozenset[str] = frozenset()
 
@@ -50,7 +50,7 @@ class SpanInputs(msgspec.Struct, frozen=True):
         return SpanInputs(spans, self.reading)
 
 
-def prepare_steps(spans: Sequence[Span], settings: Settings) -> None:
+def prepare_steps(spans: Iterable[Span], settings: Settings) -> None:
     """Store what the steps of a run need to know of all records, in the folder of the run."""
     inputs = SpanInputs(spans, settings.reading, settings.known_rejects)
     settings.steps.prepare(inputs, settings.local)

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from feedferry.schemas.acl import Acl, AclLayer
 from feedferry.schemas.check import CheckLine, fail, ok, warn
-from feedferry.schemas.errors import TargetError
-from feedferry.schemas.record import Content, Crawl, Provenance, Record
-from feedferry.transforms.access.decision import decision_of
+from feedferry.schemas.errors import RecordError, TargetError
+from feedferry.schemas.record import Arrival, Content, Crawl, Provenance, Record
+from feedferry.transforms.access.decision import PARTS, decision_of
 from feedferry.transforms.access.index_fields import acl_of_fields, field_names, fields_of
 from feedferry.transforms.formats.opensearch.bulk_reader import document_of
 from feedferry.transforms.sinks.push.model import ApplianceResponse
@@ -28,6 +28,7 @@ LISTED_FIELDS = frozenset(
     }
 )
 _PAGE_DOCUMENTS = 1000
+_PARTS = range(1, PARTS + 1)
 _FILTER = "filter_path=hits.hits._source,hits.hits.sort,hits.hits._id,_shards.failed,timed_out"
 _ORDER = [{"version": {"order": "asc", "missing": "_first"}}, {"url": "asc"}]
 
@@ -68,11 +69,18 @@ def as_listed(record: Record) -> Record:
     if content is None and record.body is not None:
         content = Content(record.body.encode("utf-8", "surrogatepass"))
     crawl, acl = record.crawl, record.acl
+    if acl is not None and acl.inherits and not acl.decision:
+        raise RecordError(
+            "acl-inherits",
+            f"an ACL that inherits from {acl.inherit_from!r}; expected the decision of its chain:"
+            " ⟦to_format⟧ opensearch resolves it",
+        )
     if acl is None and crawl is not None and crawl.secure:
         acl = Acl()
     shown = None if crawl is None else Crawl(display_url=crawl.display_url)
     return replace(
         record,
+        arrival=Arrival.PUSHED,
         content=content,
         body=None,
         charset=None,
@@ -131,11 +139,16 @@ def _listed(hit: dict[str, Any]) -> ListedDocument:
 
 
 def _by_tokens(acl: Acl) -> Acl:
-    """Return an ACL as its fields state it, with principals in one order."""
+    """Return an ACL as its fields state it, with principals in one order.
+
+    One that permits nobody has none.
+    """
     fields = fields_of(decision_of(acl))
     if fields is None:
         return acl
     stated = acl_of_fields({name: sorted(tokens) for name, tokens in fields.items()}) or Acl()
+    if not all(any(f"acl_{part}_permit" in name for name in fields) for part in _PARTS):
+        return Acl()
     if stated.decision:
         return Acl(
             decision=tuple(
