@@ -20,9 +20,9 @@ from feedferry.schemas.membership import Membership
 from feedferry.schemas.record import Action, Record
 from feedferry.schemas.reject import record_error, reject_record
 from feedferry.transforms.compare.comparison import ALL, Comparer, Sample
-from feedferry.transforms.compare.differences import CONTENT
+from feedferry.transforms.compare.differences import ACL, CONTENT, FieldChange
 from feedferry.transforms.compare.events import Event
-from feedferry.transforms.compare.history import each
+from feedferry.transforms.compare.history import Document, each
 from feedferry.transforms.formats import ReadResult, by_name
 from feedferry.transforms.sinks.push.settings import PushSettings
 from feedferry.transforms.sinks.push.wire.address import appliance_at
@@ -30,6 +30,7 @@ from feedferry.transforms.sinks.push.wire.client import ApplianceClient
 from feedferry.transforms.sinks.push.wire.protocol import Appliance, ApplianceProtocol
 from feedferry.transforms.sinks.push.wire.reader import TargetReader
 
+_FOUND = {True: "found", False: "not found"}
 _DOCUMENTS = (Action.ADD, Action.UPDATE)
 
 
@@ -98,9 +99,10 @@ def verify(
             only=fields,
             is_updated=takes_updates(target),
             is_one_sided=True,
-            has_only_documents=appliance is not None and _has_only_documents(appliance.protocol),
         )
         comparer.sample = _sample_of(options)
+        if appliance is not None:
+            comparer.has_only_documents = _has_only_documents(appliance.protocol)
         with closing(comparer):
             comparer.add_after(results)
             if against == URLS:
@@ -110,6 +112,7 @@ def verify(
                 )
             elif appliance is not None:
                 comparer.add_before(_listed(appliance, options), is_list=True)
+                comparer.found = _probed(appliance, comparer.first_documents(options.probes))
             else:
                 comparer.add_before(CompareInput((against,), words, folder=folder).results())
             yield ComparedInputs(counts=comparer.compare(), comparer=comparer, after=expected)
@@ -148,6 +151,26 @@ def _listed(appliance: Appliance, options: VerifyOptions) -> Iterator[Event]:
     with ApplianceClient(appliance) as client:
         for document in list_documents(TargetReader(appliance, client), held_in):
             yield Event(document.record, document.size, document.sha256)
+
+
+def _probed(appliance: Appliance, documents: Iterable[Document]) -> dict[str, FieldChange]:
+    """Return the documents that searches find, or do not find, against their ACLs."""
+    found: dict[str, FieldChange] = {}
+    probe = appliance.protocol.probe
+    if probe is None:
+        return found
+    with ApplianceClient(appliance) as client:
+        reader = TargetReader(appliance, client)
+        for record in (document.record for document in documents):
+            failed = [] if record is None else [*probe(reader, record)]
+            if record is not None and failed:
+                searches = [(each.person, each.is_found) for each in failed]
+                found[record.url] = FieldChange(
+                    field=ACL,
+                    before=", ".join(f"{_FOUND[is_found]} as {who}" for who, is_found in searches),
+                    after=", ".join(_FOUND[not is_found] for _, is_found in searches),
+                )
+    return found
 
 
 def _sample_of(options: VerifyOptions) -> Sample:

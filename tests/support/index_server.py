@@ -18,7 +18,9 @@ _ORDER = ("version", "url")
 
 
 class IndexServer:
-    """The documents by id; `pages` counts the searches that list them.
+    """The documents by id; `pages` counts the searches that list them, `searches` all others.
+
+    An index whose tokens are analysed texts does not count denials.
 
     `replies` are statuses and bodies of other paths, in place of those of an index that is right.
     """
@@ -26,6 +28,8 @@ class IndexServer:
     def __init__(self) -> None:
         self.documents: dict[str, Source] = {}
         self.pages = 0
+        self.searches = 0
+        self.counts_denials = True
         self.url = ""
         self.replies: dict[str, tuple[int, object]] = {}
 
@@ -55,22 +59,26 @@ class IndexServer:
         found = {
             key: document
             for key, document in self.documents.items()
-            if matches(key, document, body.get("query", {"match_all": {}}))
+            if matches(key, self._tokens(document), body.get("query", {"match_all": {}}))
         }
         if body["size"] == 0:
+            self.searches += 1
             return {"timed_out": False, "_shards": {"failed": 0}, "hits": _total(len(found))}
         self.pages += 1
-        hits = sorted(
-            (
-                {"_id": key, "_source": document, "sort": [document[name] for name in _ORDER]}
-                for key, document in found.items()
-            ),
-            key=lambda hit: hit["sort"],
-        )
+        hits: list[dict[str, Any]] = [
+            {"_id": key, "_source": document, "sort": [document[name] for name in _ORDER]}
+            for key, document in found.items()
+        ]
+        hits.sort(key=lambda hit: list(hit["sort"]))
         after = body.get("search_after", [])
         following = [hit for hit in hits if hit["sort"] > after]
         page = {"hits": following[: body["size"]]}
         return {"timed_out": False, "_shards": {"failed": 0}, "hits": page}
+
+    def _tokens(self, document: Source) -> Source:
+        if self.counts_denials:
+            return document
+        return {name: value for name, value in document.items() if "_deny_" not in name}
 
 
 def matches(key: str, document: Source, query: Mapping[str, Any]) -> bool:

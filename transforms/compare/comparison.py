@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from hashlib import sha256
 from heapq import nsmallest
+from operator import itemgetter
 from pathlib import Path
 
 import msgspec
@@ -200,13 +201,12 @@ class Comparer:
         only: frozenset[str] | None = None,
         is_updated: bool = False,
         is_one_sided: bool = False,
-        has_only_documents: bool = False,
     ) -> None:
         self._spill = Spill(folder)
         self._histories = (FeedHistory(), FeedHistory())
         self._ignored, self._only = ignored, only
         self._is_updated, self._is_one_sided = is_updated, is_one_sided
-        self._has_only_documents = has_only_documents
+        self.has_only_documents = False
         self.sample = ALL
         self.found: dict[str, FieldChange] = {}
         self._is_list = False
@@ -226,11 +226,17 @@ class Comparer:
         self._spill.add(_AFTER, self._histories[_AFTER].stored(results))
 
     def documents(self) -> Iterator[Document]:
-        """Yield the documents of the second input, also deleted ones, before the first is added."""
+        """Yield the documents of the second input, also deleted ones, before the comparison."""
         for _, events in self._sampled(keep=True):
             document = self._histories[_AFTER].document(events[_AFTER])
             if document is not None:
                 yield document
+
+    def first_documents(self, count: int) -> list[Document]:
+        """Return documents of the second input that are there, chosen by their URLs."""
+        there = (document for document in self.documents() if not document.is_deleted)
+        named = ((_hash(of.record.url.encode()), of) for of in there if of.record is not None)
+        return [document for _, document in nsmallest(count, named, key=itemgetter(0))]
 
     def _sampled(self, *, keep: bool = False) -> Iterator[tuple[bytes, tuple[list[bytes], ...]]]:
         """Yield the keys of the sample with their events."""
@@ -341,9 +347,9 @@ class Comparer:
         self, key: bytes, before: Document | None, after: Document | None
     ) -> Difference | None:
         is_acl = after is not None and is_acl_update(after)
-        if self._has_only_documents and is_acl and (before is None or before.is_deleted):
+        if self.has_only_documents and is_acl and (before is None or before.is_deleted):
             return None
-        only = frozenset({ACL}) if self._has_only_documents and is_acl else self._only
+        only = frozenset({ACL}) if self.has_only_documents and is_acl else self._only
         difference = difference_of(key, before, after, ignored=self._ignored, only=only)
         change = self.found.get(key.decode())
         if change is None or before is None or (difference and difference.after is None):

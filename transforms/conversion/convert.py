@@ -34,7 +34,7 @@ from feedferry.schemas.feed import (
 )
 from feedferry.schemas.membership import Membership, RecordOrMembership
 from feedferry.schemas.notice import Notice
-from feedferry.schemas.record import Action, Provenance, Record, withheld
+from feedferry.schemas.record import Provenance, Record, withheld
 from feedferry.schemas.reject import (
     Filtered,
     Reject,

@@ -103,7 +103,7 @@ def test_a_document_whose_new_version_is_rejected_must_be_hidden(
 
     old = {"url": f"{HOST}broken", "datasource": "docs", "version": 1, "body": "Old"}
     server.documents[f"{HOST}broken"] = {**old, **PUBLIC}
-    assert changes(capsys, 1, *words) == [("broken", "different", ["acl"])]
+    assert changes(capsys, 1, *words) == [("broken", "different", ["acl", "acl"])]
 
     server.documents[f"{HOST}broken"] = old
     assert changes(capsys, 1, *words) == []
@@ -141,3 +141,27 @@ def test_inputs_are_compared_as_the_index_has_them(capsys: pytest.CaptureFixture
         (f"{HOST}f/a", "changed"),
         (f"{HOST}f/b", "changed"),
     ]
+
+
+def test_searches_prove_who_sees_a_document(
+    server: IndexServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("out", "--against", server.url)
+    assert changes(capsys, 0, *words) == []
+    assert server.searches == 3 * 3 + 1  # a public document is searched for by unknown people
+
+    server.counts_denials = False
+    assert main(["verify", *words]) == 1
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[:2] == [
+        f"different    {HOST}f/a",
+        f"{'':<13}acl: found as group Default:staff, user Default:eve → not found",
+    ]
+
+
+def test_no_search_is_made_without_probes(
+    server: IndexServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.counts_denials = False
+    assert changes(capsys, 0, "out", "--against", server.url, "--probes", "0") == []
+    assert server.searches == 0
