@@ -14,7 +14,7 @@ from typing import Any
 from feedferry.transforms.sinks.push.wire.opensearch.mapping import mapping
 
 Source = dict[str, Any]
-_ORDER = ("version", "url")
+_ORDER = ("version", "url", "datasource")
 
 
 class IndexServer:

@@ -165,3 +165,28 @@ def test_no_search_is_made_without_probes(
     server.counts_denials = False
     assert changes(capsys, 0, "out", "--against", server.url, "--probes", "0") == []
     assert server.searches == 0
+
+
+def test_the_documents_of_an_index_are_read_page_by_page(
+    server: IndexServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.documents |= {
+        f"{HOST}other/{number}": {
+            "url": f"{HOST}other/{number}",
+            "datasource": "docs",
+            "version": 7,
+            "body": "x" * 20_000,
+        }
+        for number in range(1_100)
+    }
+    words = ("out", "--against", server.url)
+    assert changes(capsys, 0, *words) == []
+    assert server.pages == 1 + 9  # the first page is too large for a response
+
+
+def test_a_list_without_documents_that_were_counted_is_refused(
+    server: IndexServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.replies["_count"] = 200, {"count": 4, "_shards": {"failed": 0}}
+    assert main(["verify", "out", "--against", server.url]) == 4
+    assert "3 documents of 4 were listed; expected all" in capsys.readouterr().err

@@ -30,7 +30,12 @@ LISTED_FIELDS = frozenset(
 _PAGE_DOCUMENTS = 1000
 _PARTS = range(1, PARTS + 1)
 _FILTER = "filter_path=hits.hits._source,hits.hits.sort,hits.hits._id,_shards.failed,timed_out"
-_ORDER = [{"version": {"order": "asc", "missing": "_first"}}, {"url": "asc"}]
+_ORDER = [
+    {"version": {"order": "asc", "missing": "_first"}},
+    {"url": "asc"},
+    {"datasource": "asc"},
+]
+"""The versions of a run differ; documents that others have written may have none."""
 
 
 class _Hit(msgspec.Struct):
@@ -40,11 +45,15 @@ class _Hit(msgspec.Struct):
 
 
 def list_documents(reader: ApplianceReader, datasource: str | None) -> Iterator[ListedDocument]:
-    """Yield the documents of a datasource, or of all; raise TargetError if there is no index."""
+    """Yield the documents of a datasource, or of all.
+
+    Raise TargetError if there is no index, or if it loses documents meanwhile.
+    """
     suffix = alias_suffix(datasource) if datasource else ""
     refreshed = reader.request(f"{suffix}/_refresh", method="POST")
     if not refreshed.is_success:
         raise _failed(refreshed)
+    counted, listed = _count(reader, suffix), 0
     after: list[Any] | None = None
     size = _PAGE_DOCUMENTS
     while True:
@@ -52,15 +61,37 @@ def list_documents(reader: ApplianceReader, datasource: str | None) -> Iterator[
         if after is not None:
             query["search_after"] = after
         response = reader.request(f"{suffix}/_search?{_FILTER}", json_body(query), method="POST")
-        if len(response.body) >= MAX_RESPONSE_BYTES and size > 1:
+        if len(response.body) >= MAX_RESPONSE_BYTES:
+            if size == 1:
+                raise TargetError(
+                    f"{response.url}: a document of more than {MAX_RESPONSE_BYTES >> 20} MiB after"
+                    f" {after}; expected smaller ones: compare another input"
+                )
             size = max(size // 8, 1)
             continue
         hits = _hits(response)
         for hit in hits:
             yield _listed(hit)
+        listed += len(hits)
         if len(hits) < size:
-            return
+            break
         after = hits[-1]["sort"]
+    if listed < counted:
+        raise TargetError(
+            f"{reader.appliance.url}{suffix}: {listed:,} documents of {counted:,} were listed;"
+            " expected all: verify again when nothing writes to the index"
+        )
+
+
+def _count(reader: ApplianceReader, suffix: str) -> int:
+    """Return the number of documents."""
+    response = reader.request(f"{suffix}/_count")
+    if not response.is_success:
+        raise _failed(response)
+    found: dict[str, Any] = msgspec.json.decode(response.body)
+    if found.get("_shards", {}).get("failed"):
+        raise TargetError(f"{response.url}: not all shards have answered; expected all: try again")
+    return int(found["count"])
 
 
 def as_listed(record: Record) -> Record:
