@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from hashlib import sha256
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -28,6 +29,9 @@ LISTED_FIELDS = frozenset(
     }
 )
 _PAGE_DOCUMENTS = 1000
+_HIGH_PERCENT, _FULL_PERCENT = 85, 95
+"""The watermarks `low` and `flood_stage`, unless the cluster has others."""
+
 _PARTS = range(1, PARTS + 1)
 _FILTER = "filter_path=hits.hits._source,hits.hits.sort,hits.hits._id,_shards.failed,timed_out"
 _ORDER = [
@@ -122,7 +126,7 @@ def as_listed(record: Record) -> Record:
 
 
 def check(reader: ApplianceReader) -> Iterator[CheckLine]:
-    """Check that the indexes are there, and that the user may read them."""
+    """Check that the indexes are there, that the user may read them, and the disks."""
     response = reader.request("/_mapping")
     if response.status == 404:
         yield warn("index", "there is no index yet", "the first run makes it")
@@ -141,6 +145,45 @@ def check(reader: ApplianceReader) -> Iterator[CheckLine]:
         )
     else:
         yield ok("index", ", ".join(sorted(held_by)))
+    aliases = reader.request("/_alias")
+    if not aliases.is_success:
+        found = f"{aliases.status}, {error_of(aliases) or describe(aliases)}"
+        yield fail("alias", found, "grant the user the privilege `manage_aliases`")
+    else:
+        yield _alias_line(reader, msgspec.json.decode(aliases.body))
+    yield _disk_line(reader)
+
+
+def _alias_line(reader: ApplianceReader, held_by: dict[str, Any]) -> CheckLine:
+    """Return whether the address is an alias: a run writes to no index of that name."""
+    name = reader.appliance.url.rpartition("/")[2]
+    if name in held_by:
+        return fail("alias", f"{name} is an index", "give the name of an alias, or another name")
+    return ok("alias", f"{name} of {', '.join(sorted(held_by))}")
+
+
+def _disk_line(reader: ApplianceReader) -> CheckLine:
+    """Return the disk that is fullest; an index on a full disk is only read."""
+    path = "/_cat/allocation?format=json&h=node,disk.percent"
+    response = reader.request(path, is_below_address=False)
+    if not response.is_success:
+        found = f"{response.status}: not known how full the disks are"
+        return warn(
+            "cluster disk", found, "grant the user the privilege `cluster:monitor`, or look there"
+        )
+    rows: list[dict[str, str | None]] = msgspec.json.decode(response.body)
+    used = {str(row["node"]): int(row.get("disk.percent") or 0) for row in rows}
+    node, percent = max(used.items(), key=itemgetter(1), default=("", 0))
+    found = f"{percent} % of the disk of {node} is used"
+    if percent >= _FULL_PERCENT:
+        return fail(
+            "cluster disk", found, f"free space: at {_FULL_PERCENT} % an index is only read"
+        )
+    if percent >= _HIGH_PERCENT:
+        return warn(
+            "cluster disk", found, f"free space: at {_HIGH_PERCENT} % a node takes no more shards"
+        )
+    return ok("cluster disk", found)
 
 
 def _is_ours(held: dict[str, Any]) -> bool:
