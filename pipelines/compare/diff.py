@@ -11,7 +11,6 @@ from feedferry.pipelines.compare.inputs import CompareInput
 from feedferry.pipelines.options.compare_options import CompareOptions
 from feedferry.pipelines.options.flags import decode
 from feedferry.schemas.errors import FINDINGS_EXIT
-from feedferry.schemas.record import Action
 from feedferry.transforms.compare.comparison import Comparer, Comparison
 from feedferry.transforms.formats import by_name
 from feedferry.transforms.rules.adapt import Target
@@ -62,9 +61,7 @@ def folded(inputs: Iterable[str], words: Mapping[str, object]) -> Iterator[Compa
 
 def takes_updates(target: Target | None) -> bool:
     """Whether a target takes changes of fields without the content."""
-    if target is None:
-        return False
-    return Action.UPDATE in by_name(target.format).held_by(target).actions
+    return target is not None and by_name(target.format).takes_updates(target)
 
 
 def target_of(words: Mapping[str, object]) -> Target | None:

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from feedferry.schemas.feed import FULL, INCREMENTAL, METADATA_AND_URL
 from feedferry.schemas.membership import Membership, RecordOrMembership
 from feedferry.schemas.record import Action, Arrival, Provenance, Record
-from feedferry.transforms.compare.comparison import Comparer, Difference
+from feedferry.transforms.compare.comparison import Comparer, Difference, is_acl_update
+from feedferry.transforms.compare.differences import ACL
 from feedferry.transforms.compare.history import stated, with_contents
 from feedferry.transforms.formats import AVRO, ReadResult, WriteOptions, write_all
 
@@ -110,5 +111,11 @@ def _without_content(difference: Difference) -> Record | None:
     held = difference.after
     if held is None or held.record is None or held.is_deleted:
         return None
-    record = stated(held)
+    record, before = stated(held), difference.before
+    if held.datasource is None and before is not None and before.datasource is not None:
+        at = replace(record.provenance, datasource=before.datasource)
+        record = replace(record, provenance=at)
+    is_acl = is_acl_update(held) and {change.field for change in difference.fields} == {ACL}
+    if is_acl and record.acl is not None:
+        return replace(record, acl=replace(record.acl, alone=True))
     return record if held.number is None else replace(record, action=Action.UPDATE)

@@ -1,6 +1,9 @@
 """The inputs of a comparison: files, folders, archives, spools, and the folders of runs."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
@@ -12,7 +15,12 @@ from feedferry.pipelines.convert.inputs.input_files import (
     list_spans,
     read_spans,
 )
-from feedferry.pipelines.convert.inputs.source_runs import read_options
+from feedferry.pipelines.convert.inputs.source_runs import (
+    read_known_urls,
+    read_options,
+    settings_of,
+)
+from feedferry.pipelines.convert.inputs.step_inputs import prepare_steps
 from feedferry.pipelines.folders.manifest import MANIFEST, Manifest, read_manifest
 from feedferry.pipelines.folders.remote_runs import holds_run, opened_remote
 from feedferry.pipelines.inspect.inspection import parse
@@ -20,14 +28,15 @@ from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.schemas.errors import FeedferryError
 from feedferry.schemas.feed import FeedHeader
 from feedferry.schemas.membership import Membership
-from feedferry.schemas.record import Record
+from feedferry.schemas.record import Provenance, Record, withheld
 from feedferry.schemas.reject import Reject, record_error, reject_record
 from feedferry.schemas.span import Span
 from feedferry.transforms.compare.history import each
 from feedferry.transforms.conversion.conversion_settings import BATCH_RECORDS
-from feedferry.transforms.formats import ReadResult
+from feedferry.transforms.formats import JSONL, ReadResult, by_name
 from feedferry.transforms.rules.adapt import Adapter, Target, adapt_membership, adapter
 from feedferry.transforms.rules.normalize import normalize
+from feedferry.transforms.steps import AppliedSteps
 
 _EXAMINED_CHUNKS = 1000
 """The chunks of a run that are examined at a time."""
@@ -37,7 +46,9 @@ class CompareInput:
     """An input that can be read several times, with the same results in the same order.
 
     The folder of a run is read as its chunks. With a `target`, the records are adapted to that
-    format; losses are left out. Standard input is copied to `folder`.
+    format; losses are left out. If the target needs decisions, the records are converted as in a
+    run: the steps are applied, and a document that is rejected is shown to no user. Standard input
+    is copied to `folder`.
     """
 
     def __init__(
@@ -50,7 +61,9 @@ class CompareInput:
     ) -> None:
         self.names = tuple(names)
         paths = [*map(_paths, self.names)]
-        options = parse({**words, "inputs": self.names})
+        needs_decisions = target is not None and by_name(target.format).needs_decisions
+        form = target.format if target is not None and needs_decisions else JSONL.name
+        options = parse({**words, "inputs": self.names}, to_format=form)
         self._reading = replace(read_options(options), batch_records=0 if target else BATCH_RECORDS)
         self._spans: Iterable[Span]
         is_run = all(isinstance(of, _ChunkPaths) for of in paths)
@@ -60,11 +73,19 @@ class CompareInput:
             options = replace(options, inputs=tuple(chain.from_iterable(paths)))
             self._spans = list_spans(options, stdin_copy=folder / STDIN_COPY)
         self._target = target
+        self.has_steps = needs_decisions
+        self._steps: Callable[[], AppliedSteps] = lambda: AppliedSteps(())
+        if needs_decisions:
+            work = Path(tempfile.mkdtemp(prefix="steps-", dir=folder))
+            settings = settings_of(options, read_known_urls(options), work, {})
+            prepare_steps(self._spans, settings)
+            self._target = settings.target
+            self._steps = partial(settings.steps.make, work)
 
     def results(self) -> Iterator[ReadResult]:
         """Yield the results of the input, in order; records that are alike may be in batches."""
         results = read_spans(self._spans, self._reading)
-        return results if self._target is None else _adapted(results, self._target)
+        return results if self._target is None else _adapted(results, self._target, self._steps())
 
 
 class _ChunkPaths(Collection[str]):
@@ -118,15 +139,27 @@ def _paths(name: str) -> Collection[str]:
     return (name,)
 
 
-def _adapted(results: Iterable[ReadResult], target: Target) -> Iterator[ReadResult]:
-    adapt = adapter(target)
-    for item in each(results):
-        if isinstance(item, Membership):
-            yield adapt_membership(item, target)
-        elif isinstance(item, Record):
-            yield from _outcomes(item, adapt)
-        elif isinstance(item, Reject | FeedHeader):
-            yield item
+def _adapted(
+    results: Iterable[ReadResult], target: Target, steps: AppliedSteps
+) -> Iterator[ReadResult]:
+    adapt, withholds = adapter(target), by_name(target.format).withholds
+    stepped = steps.results(results) if steps.has_any else results
+    with closing(steps):
+        for item in each(stepped):
+            if isinstance(item, Membership):
+                yield adapt_membership(item, target)
+            elif isinstance(item, Record | Reject):
+                for outcome in _outcomes(item, adapt) if isinstance(item, Record) else (item,):
+                    yield outcome
+                    if withholds and isinstance(outcome, Reject):
+                        yield from _withheld(outcome, steps)
+            elif isinstance(item, FeedHeader):
+                yield item
+
+
+def _withheld(reject: Reject, steps: AppliedSteps) -> Iterator[Record]:
+    at = Provenance(datasource=reject.datasource, feedtype=reject.feedtype)
+    return (withheld(url, at) for url in steps.urls_of(reject))
 
 
 def _outcomes(record: Record, adapt: Adapter) -> Iterable[ReadResult]:

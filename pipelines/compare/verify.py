@@ -18,17 +18,19 @@ from feedferry.pipelines.options.push_options import CONNECTION, ApplianceOption
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.membership import Membership
 from feedferry.schemas.record import Action, Record
+from feedferry.schemas.reject import record_error, reject_record
 from feedferry.transforms.compare.comparison import ALL, Comparer, Sample
-from feedferry.transforms.compare.differences import CONTENT
+from feedferry.transforms.compare.differences import ACL, CONTENT, FieldChange
 from feedferry.transforms.compare.events import Event
-from feedferry.transforms.compare.history import each
-from feedferry.transforms.formats import ReadResult
+from feedferry.transforms.compare.history import Document, each
+from feedferry.transforms.formats import ReadResult, by_name
 from feedferry.transforms.sinks.push.settings import PushSettings
 from feedferry.transforms.sinks.push.wire.address import appliance_at
 from feedferry.transforms.sinks.push.wire.client import ApplianceClient
 from feedferry.transforms.sinks.push.wire.protocol import Appliance, ApplianceProtocol
 from feedferry.transforms.sinks.push.wire.reader import TargetReader
 
+_FOUND = {True: "found", False: "not found"}
 _DOCUMENTS = (Action.ADD, Action.UPDATE)
 
 
@@ -99,6 +101,8 @@ def verify(
             is_one_sided=True,
         )
         comparer.sample = _sample_of(options)
+        if appliance is not None:
+            comparer.has_only_documents = _has_only_documents(appliance.protocol)
         with closing(comparer):
             comparer.add_after(results)
             if against == URLS:
@@ -108,6 +112,7 @@ def verify(
                 )
             elif appliance is not None:
                 comparer.add_before(_listed(appliance, options), is_list=True)
+                comparer.found = _probed(appliance, comparer.first_documents(options.probes))
             else:
                 comparer.add_before(CompareInput((against,), words, folder=folder).results())
             yield ComparedInputs(counts=comparer.compare(), comparer=comparer, after=expected)
@@ -120,10 +125,21 @@ def _as_listed(
     convert = protocol.as_listed
     if convert is None:
         return results
-    return (
-        convert(item) if isinstance(item, Record) and item.action in _DOCUMENTS else item
-        for item in each(results)
-    )
+
+    def listed(item: ReadResult | Event) -> ReadResult | Event:
+        if not isinstance(item, Record) or item.action not in _DOCUMENTS:
+            return item
+        try:
+            return convert(item)
+        except Exception as exc:
+            return reject_record(item, record_error(exc), stage="read")
+
+    return map(listed, each(results))
+
+
+def _has_only_documents(protocol: ApplianceProtocol) -> bool:
+    """Whether an appliance has no ACL of a URL without a document."""
+    return by_name(protocol.default_format).needs_decisions
 
 
 def _listed(appliance: Appliance, options: VerifyOptions) -> Iterator[Event]:
@@ -135,6 +151,26 @@ def _listed(appliance: Appliance, options: VerifyOptions) -> Iterator[Event]:
     with ApplianceClient(appliance) as client:
         for document in list_documents(TargetReader(appliance, client), held_in):
             yield Event(document.record, document.size, document.sha256)
+
+
+def _probed(appliance: Appliance, documents: Iterable[Document]) -> dict[str, FieldChange]:
+    """Return the documents that searches find, or do not find, against their ACLs."""
+    found: dict[str, FieldChange] = {}
+    probe = appliance.protocol.probe
+    if probe is None:
+        return found
+    with ApplianceClient(appliance) as client:
+        reader = TargetReader(appliance, client)
+        for record in (document.record for document in documents):
+            failed = [] if record is None else [*probe(reader, record)]
+            if record is not None and failed:
+                searches = [(each.person, each.is_found) for each in failed]
+                found[record.url] = FieldChange(
+                    field=ACL,
+                    before=", ".join(f"{_FOUND[is_found]} as {who}" for who, is_found in searches),
+                    after=", ".join(_FOUND[not is_found] for _, is_found in searches),
+                )
+    return found
 
 
 def _sample_of(options: VerifyOptions) -> Sample:

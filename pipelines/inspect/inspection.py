@@ -47,9 +47,9 @@ def read_lines(options: ConvertOptions) -> Iterator[bytes | Reject]:
     yield from filter(None, map(as_line, read_results(options)))
 
 
-def parse(words: Mapping[str, object]) -> ConvertOptions:
+def parse(words: Mapping[str, object], *, to_format: str = JSONL.name) -> ConvertOptions:
     """Return the options; raise ConfigError as `convert` does, and for programs."""
-    options = parse_convert({**words, "output": NO_OUTPUT, "to_format": JSONL.name})
+    options = parse_convert({**words, "output": NO_OUTPUT, "to_format": to_format})
     source = find_source(options.from_format)
     if source is not None and not source.is_inspected:
         raise ConfigError(

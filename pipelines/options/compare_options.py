@@ -73,6 +73,7 @@ class VerifyOptions(CompareOptions, frozen=True, kw_only=True):
     sample: SampleSize | None = None
     contents: bool = False
     requests: int = 8
+    probes: int = 50
 
 
 declare(
@@ -104,6 +105,12 @@ declare(
         "With --against urls, the most requests at a time.",
         count_of("requests", minimum=1, maximum=64),
         key="verify.requests",
+    ),
+    probes=Flag(
+        "At OpenSearch, search for this many documents as a person who is permitted, one who is"
+        " denied, and an unknown one.",
+        count_of("documents", minimum=0, maximum=10_000),
+        key="verify.probes",
     ),
 )
 

@@ -8,11 +8,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from hashlib import sha256
 from heapq import nsmallest
+from operator import itemgetter
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
-from feedferry.schemas.record import Arrival
+from feedferry.schemas.record import Action, Arrival
 from feedferry.transforms.compare.differences import (
     ACL,
     CONTENT,
@@ -185,7 +187,10 @@ class Comparer:
 
     `only` are the fields that both inputs can state. With `is_updated`, a feed can change a
     document without its content. Where it `is_one_sided`, documents that only the first input
-    mentions do not differ. Only the documents of the second input in the `sample` are compared.
+    mentions do not differ. With `has_only_documents`, the first input has no ACL of a URL without a
+    document, so that an ACL alone is only compared with that of a document. Only the documents of
+    the second input in the `sample` are compared. `found` are differences that are known before, by
+    URL; they count if the first input has the document.
     """
 
     def __init__(
@@ -201,7 +206,9 @@ class Comparer:
         self._histories = (FeedHistory(), FeedHistory())
         self._ignored, self._only = ignored, only
         self._is_updated, self._is_one_sided = is_updated, is_one_sided
+        self.has_only_documents = False
         self.sample = ALL
+        self.found: dict[str, FieldChange] = {}
         self._is_list = False
         self._not_sampled = 0
         self._database = scratch_database(_SCHEMA, folder / "differences.db")
@@ -219,11 +226,17 @@ class Comparer:
         self._spill.add(_AFTER, self._histories[_AFTER].stored(results))
 
     def documents(self) -> Iterator[Document]:
-        """Yield the documents of the second input, also deleted ones, before the first is added."""
+        """Yield the documents of the second input, also deleted ones, before the comparison."""
         for _, events in self._sampled(keep=True):
             document = self._histories[_AFTER].document(events[_AFTER])
             if document is not None:
                 yield document
+
+    def first_documents(self, count: int) -> list[Document]:
+        """Return documents of the second input that are there, chosen by their URLs."""
+        there = (document for document in self.documents() if not document.is_deleted)
+        named = ((_hash(of.record.url.encode()), of) for of in there if of.record is not None)
+        return [document for _, document in nsmallest(count, named, key=itemgetter(0))]
 
     def _sampled(self, *, keep: bool = False) -> Iterator[tuple[bytes, tuple[list[bytes], ...]]]:
         """Yield the keys of the sample with their events."""
@@ -244,7 +257,7 @@ class Comparer:
         same = acl_changes = unmentioned = 0
         encode = msgspec.msgpack.Encoder().encode
         for key, events in self._sampled():
-            if self._are_same(*events):
+            if self._are_same(*events) and key.decode() not in self.found:
                 is_there = not is_deletion(events[0][0])
                 documents = [count + is_there for count in documents]
                 same += is_there
@@ -333,7 +346,19 @@ class Comparer:
     def _difference(
         self, key: bytes, before: Document | None, after: Document | None
     ) -> Difference | None:
-        return difference_of(key, before, after, ignored=self._ignored, only=self._only)
+        is_acl = after is not None and is_acl_update(after)
+        if self.has_only_documents and is_acl and (before is None or before.is_deleted):
+            return None
+        only = frozenset({ACL}) if self.has_only_documents and is_acl else self._only
+        difference = difference_of(key, before, after, ignored=self._ignored, only=only)
+        change = self.found.get(key.decode())
+        if change is None or before is None or (difference and difference.after is None):
+            return difference
+        if difference is not None:
+            return replace(difference, fields=(change, *difference.fields))
+        return Difference(
+            url=key.decode(), change=Change.CHANGED, fields=(change,), before=before, after=after
+        )
 
     def _are_same(self, before: list[bytes], after: list[bytes]) -> bool:
         """Whether both have one event of a URL, with equal states, after which nothing removes."""
@@ -369,6 +394,12 @@ def difference_of(
     if not fields:
         return None
     return Difference(url=url, change=Change.CHANGED, fields=fields, before=old, after=new)
+
+
+def is_acl_update(document: Document) -> bool:
+    """Whether only the ACL of a document is known, because it arrived alone."""
+    record = document.record
+    return record is not None and record.action is Action.UPDATE and document.number is None
 
 
 def _hash(key: bytes) -> int:

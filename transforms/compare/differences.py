@@ -5,7 +5,7 @@ Fields have the names that `docs/losses.md` uses. A metadata name is a field of 
 matter. Contents are compared by their size and SHA-256, decoded.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
@@ -114,15 +114,23 @@ def _fields_of(record: Record) -> Iterator[tuple[str, object]]:
 def _acl(acl: Acl) -> Mapping[str, object]:
     """Return an ACL in a form that does not depend on the order of its principals."""
     inheritance = acl.inheritance
-    found = {
-        access.value.lower(): sorted(
-            _principal(principal) for principal in acl.principals if principal.access is access
-        )
-        for access in Access
-    }
+    found: dict[str, Sequence[object]] = {**_entries(acl.principals)}
     stated = inheritance if inheritance is not Inheritance.LEAF_NODE else None
     found["inherit"] = [parent_of(acl) or "", stated.value.lower() if stated else ""]
+    found["decision"] = [
+        {"part": layer.part + 1, **_entries(layer.principals)} for layer in acl.decision
+    ]
     return {name: value for name, value in found.items() if any(value)}
+
+
+def _entries(principals: Iterable[Principal]) -> dict[str, list[str]]:
+    """Return the names that are permitted and denied, each sorted."""
+    stated = [*principals]
+    return {
+        access.value.lower(): sorted(map(_principal, entries))
+        for access in Access
+        if (entries := [principal for principal in stated if principal.access is access])
+    }
 
 
 def _principal(principal: Principal | Member) -> str:

@@ -32,9 +32,9 @@ from feedferry.schemas.feed import (
     INCREMENTAL,
     FeedHeader,
 )
-from feedferry.schemas.membership import Membership, MembershipAction, RecordOrMembership
+from feedferry.schemas.membership import Membership, RecordOrMembership
 from feedferry.schemas.notice import Notice
-from feedferry.schemas.record import Action, Provenance, Record, withheld
+from feedferry.schemas.record import Provenance, Record, withheld
 from feedferry.schemas.reject import (
     Filtered,
     Reject,
@@ -76,7 +76,6 @@ from feedferry.transforms.storage.storage import is_object
 CANCELLED = "cancelled"
 """The file in the folder of a run that ends its workers: runners may let tasks run to the end."""
 
-_NOT_WITHHELD = (Action.DELETE_PATTERN.value, MembershipAction.MEMBERSHIP.value)
 _COLLECTED_OBJECTS = 20_000
 _PROGRESS_SECONDS = 0.5
 _PROGRESS_RECORDS = 256
@@ -394,19 +393,18 @@ class SpanConversion:
         The target may have an earlier version, which may be shown to users whom this one denies.
         """
         feeds = self._feeds
-        if not feeds.withholds or not reject.url or reject.action in _NOT_WITHHELD:
+        if not feeds.withholds:
             return
         datasource = reject.datasource or feeds.current.provenance.datasource
         if not (datasource or self._settings.target.datasource):
             return
-        urls = self._steps.renamed(reject.url) if self._steps.has_any else {reject.url}
         provenance = Provenance(
             source=self._span.source,
             span=self._span.ordinal,
             datasource=datasource,
             feedtype=reject.feedtype or feeds.current.provenance.feedtype,
         )
-        for url in sorted({url.strip() for url in urls}):
+        for url in self._steps.urls_of(reject):
             record = withheld(url, provenance)
             feeds.enter(record)
             self._account.withhold(record)

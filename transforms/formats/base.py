@@ -457,6 +457,11 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
         """Return what a record may have in a chunk for a target."""
         return self.holds if self.variant is None else self.variant(target)
 
+    def takes_updates(self, target: Target) -> bool:
+        """Whether a target takes changes of fields without the content."""
+        holds = self.held_by(target)
+        return Action.UPDATE in holds.actions and Kind.UPDATE not in holds.refuses
+
     @property
     def keeps_everything(self) -> bool:
         """Whether a record is written without losing a field; it is then not adapted."""

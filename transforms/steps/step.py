@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from feedferry.schemas.acl import Scope
 from feedferry.schemas.errors import RecordError
-from feedferry.schemas.membership import Member, Membership
+from feedferry.schemas.membership import Member, Membership, MembershipAction
 from feedferry.schemas.record import Action, Record
 from feedferry.schemas.reject import Filtered, Reject, record_error, reject_record
 from feedferry.transforms.formats.base import ReadResult
@@ -20,6 +20,8 @@ from feedferry.transforms.formats.holding.acl_metadata import acl_of
 
 STAGE = "transform"
 """The stage of rejects that a step makes."""
+
+_WITHOUT_URL = (Action.DELETE_PATTERN.value, MembershipAction.MEMBERSHIP.value)
 
 MAX_AHEAD = 64
 """The most results that are kept in order while their records wait for servers."""
@@ -216,6 +218,13 @@ class AppliedSteps:
                 results = [made for stub in stubs for made in self._apply([(label, step)], stub)]
                 names.update(made.url for made in results if isinstance(made, Record | Membership))
         return names
+
+    def urls_of(self, reject: Reject) -> list[str]:
+        """Return the URLs that the document of a reject may have at a target."""
+        if not reject.url or reject.action in _WITHOUT_URL:
+            return []
+        urls = self.renamed(reject.url) if self.has_any else {reject.url}
+        return sorted({url.strip() for url in urls})
 
     @contextmanager
     def _counted_apart(self) -> Iterator[Counter[str]]:

@@ -1,6 +1,6 @@
 """The inputs of steps that need to know all records before the first is converted."""
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -25,7 +25,7 @@ class SpanInputs(msgspec.Struct, frozen=True):
     The spans of other sources, which have `configs`, are not read.
     """
 
-    spans: Sequence[Span]
+    spans: Iterable[Span]
     reading: ReadOptions
     accepted: frozenset[str] = frozenset()
     configs: Mapping[str, SourceConfig] = MappingProxyType({})
@@ -63,7 +63,7 @@ class SpanInputs(msgspec.Struct, frozen=True):
         return SpanInputs(spans, self.reading)
 
 
-def prepare_steps(spans: Sequence[Span], settings: Settings) -> None:
+def prepare_steps(spans: Iterable[Span], settings: Settings) -> None:
     """Store what the steps of a run need to know of all records, in the folder of the run."""
     inputs = SpanInputs(spans, settings.reading, settings.known_rejects, settings.sources)
     settings.steps.prepare(inputs, settings.local)

@@ -44,5 +44,7 @@ def emit(
         if not archives:
             return None
         inputs = tuple(map(str, archives))
-        read = {"from_format": None, "inputs": inputs, "output": output}
+        read: dict[str, object] = {"from_format": None, "inputs": inputs, "output": output}
+        if compared.after.has_steps:  # the steps are applied
+            read["transform"] = None
         return convert(job_of_flags({**words, **read}), observer)

@@ -67,6 +67,7 @@ OPENSEARCH = Format(
     holds=HOLDS,
     options=(OpensearchOptions,),
     has_feedtypes=True,
+    is_common_text=True,
     has_record_ends=True,
     content_type="application/x-ndjson",
     chunk_bytes=10 << 20,

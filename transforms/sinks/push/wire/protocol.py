@@ -114,6 +114,13 @@ class ListedDocument(msgspec.Struct, frozen=True, kw_only=True):
     sha256: bytes | None = None
 
 
+class FailedProbe(msgspec.Struct, frozen=True, kw_only=True):
+    """A search that has found a document, or not found it, against its ACL."""
+
+    person: str
+    is_found: bool
+
+
 class ApplianceReader(Protocol):
     """Sends the requests that read from an appliance; `TargetReader` is its class."""
 
@@ -170,7 +177,8 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     there is no list. `listed_fields` are the fields that its records state, by the names of
     differences; others are not compared. `as_listed` returns a record of the input in the form of
     the list: an appliance that has an ACL in other terms, or a digest in place of fields, has them
-    computed for both sides. Without it, records are compared as they are.
+    computed for both sides. Without it, records are compared as they are. `probe` searches for a
+    document, in the form of `as_listed`, as people who may see it and as people who may not.
     """
 
     name: str
@@ -195,6 +203,7 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     list_documents: Callable[[ApplianceReader, str | None], Iterator[ListedDocument]] | None = None
     listed_fields: frozenset[str] = frozenset()
     as_listed: Callable[[Record], Record] | None = None
+    probe: Callable[[ApplianceReader, Record], Iterator[FailedProbe]] | None = None
     probe_path: str = ""
     read_backlog: Callable[[ApplianceResponse], BacklogCount] | None = None
     max_records: int | None = None

@@ -12,6 +12,7 @@ from feedferry.transforms.sinks.push.model import ApplianceResponse, ChunkPart, 
 from feedferry.transforms.sinks.push.wire.body import RequestBody
 from feedferry.transforms.sinks.push.wire.opensearch.bulk_request import make_hiding, make_request
 from feedferry.transforms.sinks.push.wire.opensearch.indexes import RunIndexes, begin, finish
+from feedferry.transforms.sinks.push.wire.opensearch.probes import probe
 from feedferry.transforms.sinks.push.wire.opensearch.results import judge
 from feedferry.transforms.sinks.push.wire.opensearch.scan import (
     LISTED_FIELDS,
@@ -93,6 +94,7 @@ OPENSEARCH_CLUSTER = ApplianceProtocol(
     list_documents=list_documents,
     listed_fields=LISTED_FIELDS,
     as_listed=as_listed,
+    probe=probe,
     probe_path="/_count",
     max_records=50_000,
     max_request_bytes=MAX_REQUEST_BYTES,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from hashlib import sha256
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -9,9 +10,9 @@ from msgspec.structs import replace
 
 from feedferry.schemas.acl import Acl, AclLayer
 from feedferry.schemas.check import CheckLine, fail, ok, warn
-from feedferry.schemas.errors import TargetError
-from feedferry.schemas.record import Content, Crawl, Provenance, Record
-from feedferry.transforms.access.decision import decision_of
+from feedferry.schemas.errors import RecordError, TargetError
+from feedferry.schemas.record import Arrival, Content, Crawl, Provenance, Record
+from feedferry.transforms.access.decision import PARTS, decision_of
 from feedferry.transforms.access.index_fields import acl_of_fields, field_names, fields_of
 from feedferry.transforms.formats.opensearch.bulk_reader import document_of
 from feedferry.transforms.sinks.push.model import ApplianceResponse
@@ -28,8 +29,17 @@ LISTED_FIELDS = frozenset(
     }
 )
 _PAGE_DOCUMENTS = 1000
+_HIGH_PERCENT, _FULL_PERCENT = 85, 95
+"""The watermarks `low` and `flood_stage`, unless the cluster has others."""
+
+_PARTS = range(1, PARTS + 1)
 _FILTER = "filter_path=hits.hits._source,hits.hits.sort,hits.hits._id,_shards.failed,timed_out"
-_ORDER = [{"version": {"order": "asc", "missing": "_first"}}, {"url": "asc"}]
+_ORDER = [
+    {"version": {"order": "asc", "missing": "_first"}},
+    {"url": "asc"},
+    {"datasource": "asc"},
+]
+"""The versions of a run differ; documents that others have written may have none."""
 
 
 class _Hit(msgspec.Struct):
@@ -39,11 +49,15 @@ class _Hit(msgspec.Struct):
 
 
 def list_documents(reader: ApplianceReader, datasource: str | None) -> Iterator[ListedDocument]:
-    """Yield the documents of a datasource, or of all; raise TargetError if there is no index."""
+    """Yield the documents of a datasource, or of all.
+
+    Raise TargetError if there is no index, or if it loses documents meanwhile.
+    """
     suffix = alias_suffix(datasource) if datasource else ""
     refreshed = reader.request(f"{suffix}/_refresh", method="POST")
     if not refreshed.is_success:
         raise _failed(refreshed)
+    counted, listed = _count(reader, suffix), 0
     after: list[Any] | None = None
     size = _PAGE_DOCUMENTS
     while True:
@@ -51,15 +65,37 @@ def list_documents(reader: ApplianceReader, datasource: str | None) -> Iterator[
         if after is not None:
             query["search_after"] = after
         response = reader.request(f"{suffix}/_search?{_FILTER}", json_body(query), method="POST")
-        if len(response.body) >= MAX_RESPONSE_BYTES and size > 1:
+        if len(response.body) >= MAX_RESPONSE_BYTES:
+            if size == 1:
+                raise TargetError(
+                    f"{response.url}: a document of more than {MAX_RESPONSE_BYTES >> 20} MiB after"
+                    f" {after}; expected smaller ones: compare another input"
+                )
             size = max(size // 8, 1)
             continue
         hits = _hits(response)
         for hit in hits:
             yield _listed(hit)
+        listed += len(hits)
         if len(hits) < size:
-            return
+            break
         after = hits[-1]["sort"]
+    if listed < counted:
+        raise TargetError(
+            f"{reader.appliance.url}{suffix}: {listed:,} documents of {counted:,} were listed;"
+            " expected all: verify again when nothing writes to the index"
+        )
+
+
+def _count(reader: ApplianceReader, suffix: str) -> int:
+    """Return the number of documents."""
+    response = reader.request(f"{suffix}/_count")
+    if not response.is_success:
+        raise _failed(response)
+    found: dict[str, Any] = msgspec.json.decode(response.body)
+    if found.get("_shards", {}).get("failed"):
+        raise TargetError(f"{response.url}: not all shards have answered; expected all: try again")
+    return int(found["count"])
 
 
 def as_listed(record: Record) -> Record:
@@ -68,11 +104,18 @@ def as_listed(record: Record) -> Record:
     if content is None and record.body is not None:
         content = Content(record.body.encode("utf-8", "surrogatepass"))
     crawl, acl = record.crawl, record.acl
+    if acl is not None and acl.inherits and not acl.decision:
+        raise RecordError(
+            "acl-inherits",
+            f"an ACL that inherits from {acl.inherit_from!r}; expected the decision of its chain:"
+            " ⟦to_format⟧ opensearch resolves it",
+        )
     if acl is None and crawl is not None and crawl.secure:
         acl = Acl()
     shown = None if crawl is None else Crawl(display_url=crawl.display_url)
     return replace(
         record,
+        arrival=Arrival.PUSHED,
         content=content,
         body=None,
         charset=None,
@@ -83,7 +126,7 @@ def as_listed(record: Record) -> Record:
 
 
 def check(reader: ApplianceReader) -> Iterator[CheckLine]:
-    """Check that the indexes are there, and that the user may read them."""
+    """Check that the indexes are there, that the user may read them, and the disks."""
     response = reader.request("/_mapping")
     if response.status == 404:
         yield warn("index", "there is no index yet", "the first run makes it")
@@ -102,6 +145,45 @@ def check(reader: ApplianceReader) -> Iterator[CheckLine]:
         )
     else:
         yield ok("index", ", ".join(sorted(held_by)))
+    aliases = reader.request("/_alias")
+    if not aliases.is_success:
+        found = f"{aliases.status}, {error_of(aliases) or describe(aliases)}"
+        yield fail("alias", found, "grant the user the privilege `manage_aliases`")
+    else:
+        yield _alias_line(reader, msgspec.json.decode(aliases.body))
+    yield _disk_line(reader)
+
+
+def _alias_line(reader: ApplianceReader, held_by: dict[str, Any]) -> CheckLine:
+    """Return whether the address is an alias: a run writes to no index of that name."""
+    name = reader.appliance.url.rpartition("/")[2]
+    if name in held_by:
+        return fail("alias", f"{name} is an index", "give the name of an alias, or another name")
+    return ok("alias", f"{name} of {', '.join(sorted(held_by))}")
+
+
+def _disk_line(reader: ApplianceReader) -> CheckLine:
+    """Return the disk that is fullest; an index on a full disk is only read."""
+    path = "/_cat/allocation?format=json&h=node,disk.percent"
+    response = reader.request(path, is_below_address=False)
+    if not response.is_success:
+        found = f"{response.status}: not known how full the disks are"
+        return warn(
+            "cluster disk", found, "grant the user the privilege `cluster:monitor`, or look there"
+        )
+    rows: list[dict[str, str | None]] = msgspec.json.decode(response.body)
+    used = {str(row["node"]): int(row.get("disk.percent") or 0) for row in rows}
+    node, percent = max(used.items(), key=itemgetter(1), default=("", 0))
+    found = f"{percent} % of the disk of {node} is used"
+    if percent >= _FULL_PERCENT:
+        return fail(
+            "cluster disk", found, f"free space: at {_FULL_PERCENT} % an index is only read"
+        )
+    if percent >= _HIGH_PERCENT:
+        return warn(
+            "cluster disk", found, f"free space: at {_HIGH_PERCENT} % a node takes no more shards"
+        )
+    return ok("cluster disk", found)
 
 
 def _is_ours(held: dict[str, Any]) -> bool:
@@ -131,11 +213,16 @@ def _listed(hit: dict[str, Any]) -> ListedDocument:
 
 
 def _by_tokens(acl: Acl) -> Acl:
-    """Return an ACL as its fields state it, with principals in one order."""
+    """Return an ACL as its fields state it, with principals in one order.
+
+    One that permits nobody has none.
+    """
     fields = fields_of(decision_of(acl))
     if fields is None:
         return acl
     stated = acl_of_fields({name: sorted(tokens) for name, tokens in fields.items()}) or Acl()
+    if not all(any(f"acl_{part}_permit" in name for name in fields) for part in _PARTS):
+        return Acl()
     if stated.decision:
         return Acl(
             decision=tuple(

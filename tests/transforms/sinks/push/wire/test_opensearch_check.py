@@ -1,0 +1,74 @@
+"""A check of an index shows what a run would not survive, or show to the wrong people."""
+
+import json
+
+import pytest
+
+from feedferry.schemas.check import CheckLine
+from feedferry.transforms.sinks.push.model import ApplianceResponse
+from feedferry.transforms.sinks.push.wire.address import parse_target
+from feedferry.transforms.sinks.push.wire.body import RequestBody
+from feedferry.transforms.sinks.push.wire.opensearch.mapping import mapping
+from feedferry.transforms.sinks.push.wire.opensearch.scan import check
+
+DISK = "/_cat/allocation"
+RIGHT: dict[str, object] = {
+    "/_mapping": {"intranet-docs-1": {"mappings": mapping("docs")}},
+    "/_alias": {"intranet-docs-1": {"aliases": {"intranet": {}}}},
+    DISK: [{"node": "n1", "disk.percent": "40"}, {"node": "n2", "disk.percent": None}],
+}
+
+
+class Reader:
+    """Returns the body of a path as status 200, or a status."""
+
+    def __init__(self, replies: dict[str, object]) -> None:
+        self.appliance = parse_target("http://127.0.0.1:9200/intranet")
+        self._replies = replies
+
+    def request(
+        self,
+        path: str,
+        _body: RequestBody | None = None,
+        *,
+        method: str = "GET",
+        is_below_address: bool = True,
+    ) -> ApplianceResponse:
+        assert method == "GET"
+        name = path.partition("?")[0]
+        assert is_below_address is (name != DISK)
+        reply = self._replies[name]
+        if isinstance(reply, int):
+            return ApplianceResponse(status=reply, body=b'{"error": "no permissions"}')
+        return ApplianceResponse(status=200, body=json.dumps(reply).encode())
+
+    def pause(self, _seconds: float) -> None: ...
+
+
+def lines(changed: dict[str, object]) -> dict[str, CheckLine]:
+    return {line.what: line for line in check(Reader({**RIGHT, **changed}))}
+
+
+def test_an_index_that_is_right_has_no_finding() -> None:
+    found = lines({})
+    assert [*found] == ["index", "alias", "cluster disk"]
+    assert {line.level.value for line in found.values()} == {"ok"}
+    assert found["cluster disk"].found == "40 % of the disk of n1 is used"
+
+
+@pytest.mark.parametrize(
+    ("changed", "name", "level"),
+    [
+        ({"/_mapping": {"i": {"mappings": {"dynamic": "true"}}}}, "index", "fail"),
+        ({"/_mapping": 403}, "index", "fail"),
+        ({"/_alias": {"intranet": {"aliases": {}}}}, "alias", "fail"),
+        ({"/_alias": 403}, "alias", "fail"),
+        ({DISK: 403}, "cluster disk", "warn"),
+        ({DISK: [{"node": "n1", "disk.percent": "88"}]}, "cluster disk", "warn"),
+        ({DISK: [{"node": "n1", "disk.percent": "95"}]}, "cluster disk", "fail"),
+    ],
+)
+def test_what_is_wrong_has_a_fix(changed: dict[str, object], name: str, level: str) -> None:
+    line = lines(changed)[name]
+    assert line.level.value == level
+    assert line.cure
