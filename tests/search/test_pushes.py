@@ -150,3 +150,12 @@ def test_a_full_disk_is_waited_for(
     assert result.exit_code == 0
     assert requests == 3
     assert seen(server) == [A, B]
+
+
+def test_an_acl_counts_for_a_document_that_comes_after_it_without_one(
+    server: SearchServer, tmp_path: Path
+) -> None:
+    acl = f'<acl url="{A}">{BOB}</acl>'
+    run = converted(tmp_path, "1", acl, record(A, "1"), record(B, "1"))
+    assert pushed(run, server.url).exit_code == 0
+    assert seen(server) == [B]

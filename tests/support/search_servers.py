@@ -104,13 +104,14 @@ OPENSEARCH_3 = OPENSEARCH_2._replace(
         " Collections.emptyList(), false)"
     ),
 )
+# Painless, the language of scripts, is not published: updates of ACLs cannot be tested.
 ELASTICSEARCH_7 = SearchProgram(
     name="elasticsearch",
     version="7.17.29",
     java=17,
     package="org.elasticsearch",
-    plugins=["transport-netty4-client", "lang-painless"],
-    plugin_classes=["transport.Netty4Plugin", "painless.PainlessPlugin"],
+    plugins=["transport-netty4-client"],
+    plugin_classes=["transport.Netty4Plugin"],
     log4j="2.17.1",
     home="es.path.home",
 )

@@ -1,6 +1,7 @@
 """The interface of a format: `Format`, and the options of readers, adapters and writers."""
 
 import enum
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
@@ -243,6 +244,9 @@ class Borders(Protocol):
 
 
 HINTS = Crawl.__struct_fields__
+MAX_MATCH_BYTES = 4096
+"""The most bytes that a search of a stream for a pattern keeps."""
+
 FIELDS = frozenset((*Record.__struct_fields__, *HINTS)) - {"url", "action", "crawl", "extras"}
 """The names of fields that a format may hold: those of a record, and those of its hints."""
 
@@ -410,8 +414,11 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     is_common_text: bool = False
     """Whether documents that are no feeds often match: a folder of such files may be either."""
 
-    parent_word: bytes | None = None
-    """A word, in lower case, of each stream in which an ACL inherits; without it, any may."""
+    related_acls: re.Pattern[bytes] | None = None
+    """Found in each stream, in lower case, in which an ACL inherits or is alone.
+
+    A match has at most `MAX_MATCH_BYTES`. Without it, any stream may have such ACLs.
+    """
 
     has_one_record: bool = False
     """Whether a file holds one record."""

@@ -24,7 +24,7 @@ from feedferry.schemas.reject import (
 from feedferry.schemas.span import ContainerHeader, Span, SpanEnd, UnreadableFile
 from feedferry.schemas.units import counted
 from feedferry.transforms.formats import Format, by_name, find_format
-from feedferry.transforms.formats.base import ReadOptions, ReadResult
+from feedferry.transforms.formats.base import MAX_MATCH_BYTES, ReadOptions, ReadResult
 from feedferry.transforms.sources.base import ByteCount, Source, SourceRun, SpanRequest
 from feedferry.transforms.sources.files import SpanStream, open_span
 
@@ -50,7 +50,7 @@ class FeedFiles(Source[None]):
         yield Check("input", partial(_check_files, [run.span for run in runs]))
 
     def may_inherit(self, span: Span, config: None) -> bool:
-        """Whether a file has the word of its format; a file that cannot be searched may."""
+        """Whether the pattern of its format is in a file; a file that cannot be searched may."""
         return any(map(_may_inherit, span.members or (span,)))
 
     def split(self, run: SourceRun[None]) -> Iterator[Span]:
@@ -63,8 +63,8 @@ class FeedFiles(Source[None]):
 
 def _may_inherit(span: Span) -> bool:
     format_ = find_format(span.format)
-    word = None if format_ is None or span.encoding else format_.parent_word
-    if word is None:
+    pattern = None if format_ is None or span.encoding else format_.related_acls
+    if pattern is None:
         return True
     text = b""
     try:
@@ -72,8 +72,8 @@ def _may_inherit(span: Span) -> bool:
             while piece := stream.read(_SEARCHED_BYTES):
                 if not text and b"\0" in piece:  # a feed in UTF-16
                     return True
-                text = text[-len(word) :] + piece.lower()
-                if word in text:
+                text = text[-MAX_MATCH_BYTES:] + piece.lower()
+                if pattern.search(text):
                     return True
     except (FormatError, SourceError):  # reported when records are read
         return True

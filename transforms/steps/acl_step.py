@@ -15,7 +15,7 @@ from msgspec.structs import asdict, replace
 from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.membership import Member
-from feedferry.schemas.record import DELETIONS, Record
+from feedferry.schemas.record import DELETIONS, Action, Record
 from feedferry.transforms.access.decision import (
     LAYERS,
     PARTS,
@@ -87,7 +87,7 @@ class AclStep(TransformStep):
         self._has_decisions = self.is_of_model = rules.mode == "decision"
         self._effective = _Decided[Acl, Acl]()
         if stored is not None:
-            store = AclStore(stored)
+            store = self._store = AclStore(stored)
             acl_of = lru_cache(maxsize=_CACHED)(store.acl)
             self._chains = _Chains(acl_of, members_of=None)
             self._expanded = self._chains
@@ -95,12 +95,24 @@ class AclStep(TransformStep):
                 self._expanded = _Chains(acl_of, members_of=store.members)
 
     def apply(self, record: Record) -> Record:
-        if record.acl is None or record.action in DELETIONS:
+        if record.action in DELETIONS:
             return record
+        if record.acl is None:
+            return self._with_acl_alone(record)
         if self._has_decisions and not record.acl.inherits:
             return record
         acl = self._effective.get(record.acl) or self._resolve(record.acl)
         return record if acl == record.acl else replace(record, acl=acl)
+
+    def _with_acl_alone(self, record: Record) -> Record:
+        """Return a document without an ACL with the one that arrived alone for its URL.
+
+        An index has whole documents: it would show a new version without the ACL to everyone.
+        """
+        if not self._has_decisions or record.action is not Action.ADD or not self._store.has_alone:
+            return record
+        acl = self._store.acl_of_document(record.url.strip())
+        return record if acl is None else self.apply(replace(record, acl=replace(acl, alone=False)))
 
     def _resolve(self, acl: Acl) -> Acl:
         """Return the ACL with what it and its chain come to."""

@@ -51,6 +51,20 @@ class AclStore:
 
     def __init__(self, path: Path) -> None:
         self._stored = read_scratch(path)
+        query = "SELECT EXISTS (SELECT 1 FROM acls WHERE alone)"
+        [self.has_alone] = self._stored.execute(query).fetchone()
+
+    def acl_of_document(self, url: str) -> Acl | None:
+        """Return the ACL that arrived alone for a document without one, None without such an ACL.
+
+        Raise RecordError if it is not known.
+        """
+        query = "SELECT acl FROM acls WHERE url = ? AND alone"
+        row = self._stored.execute(query, (url,)).fetchone()
+        if row is not None and row[0] is None:
+            reason = f"the newest ACL of {url!r} is set aside; expected it, or an ACL in the record"
+            raise RecordError("acl-unknown", reason)
+        return None if row is None else msgspec.msgpack.decode(row[0], type=Acl)
 
     def acl(self, url: str) -> Acl:
         """Return the ACL of a URL; raise RecordError if there is none, or if it is not known."""

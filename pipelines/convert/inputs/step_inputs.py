@@ -1,6 +1,6 @@
 """The inputs of steps that need to know all records before the first is converted."""
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 

@@ -8,7 +8,11 @@ import pytest
 from feedferry.schemas.span import Span
 from feedferry.transforms.sources import source_of
 
-PLAIN = '<gsafeed><acl url="http://a.example.com/"/></gsafeed>'
+PLAIN = (
+    '<gsafeed><record url="http://a.example.com/"><acl><principal scope="user" access="permit">bob'
+    "</principal></acl></record></gsafeed>"
+)
+ALONE = '<gsafeed><acl  url="http://a.example.com/"/></gsafeed>'
 PARENT = (
     '<gsafeed><acl url="http://a.example.com/" inherit-from="http://b.example.com/"/></gsafeed>'
 )

@@ -1,5 +1,6 @@
 """The command streams of GSA adaptors: those of listers, retrievers and authorizers."""
 
+import re
 from functools import partial
 
 import msgspec
@@ -89,7 +90,7 @@ def _is_stream(name: str, head: bytes) -> bool:
 LISTER_STREAM = Format(
     name="lister-stream",
     title="GSA adaptor command streams: ids, and when they changed",
-    parent_word=b"inherit",
+    related_acls=re.compile(rb"acl"),
     matches=partial(_is_stream, "lister-stream"),
     read=deferred("command_stream.lister:read"),
     split=deferred("command_stream.lister:cut"),
@@ -102,7 +103,7 @@ LISTER_STREAM = Format(
 RETRIEVER_STREAM = Format(
     name="retriever-stream",
     title="GSA adaptor command streams: a document each",
-    parent_word=b"inherit",
+    related_acls=re.compile(rb"acl"),
     matches=partial(_is_stream, "retriever-stream"),
     read=deferred("command_stream.stream_documents:read"),
     encoder=deferred("command_stream.writer:RetrieverEncoder"),

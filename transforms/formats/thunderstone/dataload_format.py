@@ -1,5 +1,6 @@
 """The dataload XML of a Thunderstone Search Appliance."""
 
+import re
 from functools import partial
 
 import msgspec
@@ -35,7 +36,7 @@ HOLDS = Holds(
 THUNDERSTONE = Format(
     name="thunderstone",
     title="Thunderstone Search Appliance dataload (XML)",
-    parent_word=b"inherit",
+    related_acls=re.compile(rb"inherit"),
     element_names=ELEMENT_NAMES,
     read=deferred("thunderstone.dataload:read"),
     split=partial(deferred("xml.borders:cut"), ELEMENT_NAMES),
