@@ -15,6 +15,8 @@ PAGE = read_page("docs/scenarios.md")
 ROWS = "\n".join(line for line in PAGE.splitlines() if line.startswith("|"))
 EXAMPLES = {
     "internal-error": "- {endpoint: xmlfeed, requests: 1-3, status: 500}\n",
+    "disk-full": "- {until: 30s, disk_full: true}\n",
+    "refused-url": "- refuse_urls: [http://intranet.example.com/board/minutes.pdf]\n",
     "slow": "- {endpoint: [xmlfeed, xmlgroups, recvdata], delay: 5s}\n",
     "backlog-over-time": (
         "- {until: 1m, backlog: 0}\n"
