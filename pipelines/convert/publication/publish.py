@@ -86,9 +86,7 @@ def publish(
     if chunks_folder.exists():  # an interrupted run has published it
         os.replace(chunks_folder, previous)
     os.replace(staged, chunks_folder)
-    report = msgspec.structs.replace(
-        report_of(account, chunks, settings, folder=str(output), spans=spans),
-    )
+    report = report_of(account, chunks, settings, folder=str(output), spans=spans)
     _sync(output)
     write_json(output / REPORT, as_json(report))
     sync_file(output / REPORT)
