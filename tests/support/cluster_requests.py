@@ -5,7 +5,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from feedferry.pipelines.serve.cluster.rehearsal_cluster import ItemFaults, RehearsalCluster
+from feedferry.pipelines.serve.cluster.bulk_actions import ItemFaults
+from feedferry.pipelines.serve.cluster.rehearsal_cluster import RehearsalCluster
 from feedferry.transforms.access.index_fields import hidden_fields, public_fields
 from feedferry.transforms.formats.opensearch.bulk_writer import ACL_SCRIPT
 from feedferry.transforms.sinks.push.wire.opensearch.mapping import mapping

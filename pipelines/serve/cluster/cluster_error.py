@@ -1,8 +1,11 @@
 """Error replies of a cluster, in the form of OpenSearch 2.19."""
 
-from typing import Any
+from typing import TypeVar
+
+import msgspec
 
 NOT_PLAYED = "not_played_exception"
+Body = TypeVar("Body", bound=msgspec.Struct)
 
 
 class ClusterError(Exception):
@@ -11,16 +14,25 @@ class ClusterError(Exception):
     def __init__(self, status: int, kind: str, reason: str, **details: object) -> None:
         super().__init__(reason)
         self.status = status
-        self.cause: dict[str, Any] = {"type": kind, "reason": reason, **details}
+        self.cause: dict[str, object] = {"type": kind, "reason": reason, **details}
 
     @property
-    def body(self) -> dict[str, Any]:
+    def body(self) -> dict[str, object]:
         return {"error": {"root_cause": [self.cause], **self.cause}, "status": self.status}
 
 
 def not_played(what: str, expected: str) -> ClusterError:
     """Return the error for a request that a real server may know, but a rehearsal does not."""
     return ClusterError(501, NOT_PLAYED, f"a rehearsal does not play {what}; expected {expected}")
+
+
+def parse_body(value: object, kind: type[Body]) -> Body:
+    """Return a part of a body as a struct; raise ClusterError for other keys or types."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as exc:
+        names = ", ".join(kind.__struct_encode_fields__)
+        raise not_played(f"this body ({exc})", f"the keys {names}") from exc
 
 
 def no_index(name: str) -> ClusterError:

@@ -6,55 +6,72 @@ score.
 
 import re
 from collections.abc import Callable
-from typing import Any
 
-from feedferry.pipelines.serve.cluster.cluster_error import not_played
+import msgspec
 
-Decides = Callable[[dict[str, Any]], bool]
+from feedferry.pipelines.serve.cluster.cluster_error import not_played, parse_body
+from feedferry.pipelines.serve.cluster.strict_mapping import MappedFields
+
+Decides = Callable[[dict[str, object]], bool]
 """Returns whether a query finds a document."""
 
 _WORD = re.compile(r"\w+")
-_BOOL = ("filter", "must", "should", "must_not", "minimum_should_match")
 _TERM_TYPES = ("keyword", "long")
+_Query = dict[str, object]
+_Clauses = _Query | list[_Query]
 
 
-def parse_query(query: object, properties: dict[str, Any]) -> Decides:
+class _Bool(msgspec.Struct, forbid_unknown_fields=True):
+    filter: _Clauses = []
+    must: _Clauses = []
+    should: _Clauses = []
+    must_not: _Clauses = []
+    minimum_should_match: int | None = None
+
+
+class _Match(msgspec.Struct, forbid_unknown_fields=True):
+    query: object
+    operator: str = "or"
+
+
+def parse_query(query: object, mapped: MappedFields) -> Decides:
     """Return the decision of a query; raise ClusterError for one that is not played."""
-    if not isinstance(query, dict) or len(query) != 1:
-        raise not_played(f"the query {query!r}", "an object with one key")
-    ((kind, stated),) = query.items()
+    kind, stated = _only_key(query, "the query")
     if kind == "match_all":
         return lambda document: True
     if kind == "bool":
-        return _parse_bool(stated, properties)
+        return _parse_bool(parse_body(stated, _Bool), mapped)
     if kind not in ("term", "terms", "match"):
         raise not_played(f"the query {kind!r}", "bool, term, terms, match or match_all")
-    if len(stated) != 1:
-        raise not_played(f"the query {kind!r} of {len(stated)} fields", "one field")
-    ((field, wanted),) = stated.items()
-    held = properties.get(field, {}).get("type")
+    field, wanted = _only_key(stated, f"the query {kind!r} of")
     if kind == "match":
         return _parse_match(field, wanted)
-    if held is not None and held not in _TERM_TYPES:
-        raise not_played(f"{kind} of the field {field!r} of type {held}", "a keyword or a long")
+    held = mapped.get(field)
+    if held is not None and held.type not in _TERM_TYPES:
+        found = f"{kind} of the field {field!r} of type {held.type}"
+        raise not_played(found, "a keyword or a long")
     if isinstance(wanted, dict):
         wanted = wanted.get("value")
-    values = frozenset(map(str, wanted if kind == "terms" else [wanted]))
+    values = frozenset(map(str, wanted if isinstance(wanted, list) else [wanted]))
     return lambda document: not values.isdisjoint(map(str, _values(document, field)))
 
 
-def _parse_bool(stated: dict[str, Any], properties: dict[str, Any]) -> Decides:
-    for name in stated:
-        if name not in _BOOL:
-            raise not_played(f"{name!r} of a bool query", ", ".join(_BOOL))
+def _only_key(value: object, what: str) -> tuple[str, object]:
+    if not isinstance(value, dict) or len(value) != 1:
+        raise not_played(f"{what} {value!r}", "an object with one key")
+    ((name, stated),) = value.items()
+    return name, stated
 
-    def parts(*names: str) -> list[Decides]:
-        clauses = (stated.get(name, []) for name in names)
-        lists = (clause if isinstance(clause, list) else [clause] for clause in clauses)
-        return [parse_query(clause, properties) for clauses_ in lists for clause in clauses_]
 
-    required, ways, denials = parts("filter", "must"), parts("should"), parts("must_not")
-    least = int(stated.get("minimum_should_match", 0 if required or not ways else 1))
+def _parse_bool(stated: _Bool, mapped: MappedFields) -> Decides:
+    def parts(clauses: _Clauses) -> list[Decides]:
+        listed = clauses if isinstance(clauses, list) else [clauses]
+        return [parse_query(clause, mapped) for clause in listed]
+
+    required, ways = parts(stated.filter) + parts(stated.must), parts(stated.should)
+    denials, least = parts(stated.must_not), stated.minimum_should_match
+    if least is None:
+        least = 0 if required or not ways else 1
     return lambda document: (
         all(decides(document) for decides in required)
         and not any(decides(document) for decides in denials)
@@ -63,13 +80,10 @@ def _parse_bool(stated: dict[str, Any], properties: dict[str, Any]) -> Decides:
 
 
 def _parse_match(field: str, wanted: object) -> Decides:
-    needs_all = False
-    if isinstance(wanted, dict):
-        needs_all = str(wanted.get("operator", "or")).lower() == "and"
-        wanted = wanted.get("query")
-    words = _words(wanted)
+    match = parse_body(wanted if isinstance(wanted, dict) else {"query": wanted}, _Match)
+    needs_all, words = match.operator.lower() == "and", _words(match.query)
 
-    def decides(document: dict[str, Any]) -> bool:
+    def decides(document: dict[str, object]) -> bool:
         held = frozenset[str]().union(*map(_words, _values(document, field)))
         return words <= held if needs_all else not words.isdisjoint(held)
 
@@ -80,7 +94,7 @@ def _words(value: object) -> frozenset[str]:
     return frozenset(_WORD.findall(str(value).lower()))
 
 
-def _values(document: dict[str, Any], field: str) -> list[Any]:
+def _values(document: dict[str, object], field: str) -> list[object]:
     value = document.get(field)
     if value is None:
         return []

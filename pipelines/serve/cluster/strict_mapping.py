@@ -2,21 +2,44 @@
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import Any
 
-from feedferry.pipelines.serve.cluster.cluster_error import ClusterError, not_played
+import msgspec
+
+from feedferry.pipelines.serve.cluster.cluster_error import ClusterError, not_played, parse_body
 
 MAX_TERM_BYTES = 32_766
 _PARSING = "mapper_parsing_exception"
 _ONLY_ELASTICSEARCH = ("flattened",)
 
 
-def check_mapping(mapping: dict[str, Any]) -> None:
+class FieldMapping(msgspec.Struct, frozen=True):
+    """How a field is indexed."""
+
+    type: str = ""
+    index: bool = True
+    ignore_above: int | None = None
+
+
+class _Mapping(msgspec.Struct):
+    dynamic: str | bool = ""
+    properties: dict[str, FieldMapping] = {}
+
+
+MappedFields = dict[str, FieldMapping]
+
+
+def mapped_fields(mapping: dict[str, object]) -> MappedFields:
+    """Return the fields of the mapping of an index."""
+    return parse_body(mapping, _Mapping).properties
+
+
+def check_mapping(mapping: dict[str, object]) -> None:
     """Raise ClusterError for a mapping that is not strict, or has a type that is not played."""
-    if str(mapping.get("dynamic")) != "strict":
+    parsed = parse_body(mapping, _Mapping)
+    if parsed.dynamic != "strict":
         raise not_played("an index without a strict mapping", '"dynamic": "strict"')
-    for name, held in mapping.get("properties", {}).items():
-        kind = held.get("type")
+    for name, held in parsed.properties.items():
+        kind = held.type
         if kind in _ONLY_ELASTICSEARCH:
             reason = f"No handler for type [{kind}] declared on field [{name}]"
             error = ClusterError(400, _PARSING, f"Failed to parse mapping [_doc]: {reason}")
@@ -26,11 +49,10 @@ def check_mapping(mapping: dict[str, Any]) -> None:
             raise not_played(f"the type {kind!r} of the field {name!r}", ", ".join(_CHECKS))
 
 
-def check_document(document: dict[str, Any], mapping: dict[str, Any], id: str) -> None:
+def check_document(document: dict[str, object], mapped: MappedFields, id: str) -> None:
     """Raise ClusterError for a document that the mapping does not permit."""
-    properties = mapping.get("properties", {})
     for name, stated in document.items():
-        held = properties.get(name)
+        held = mapped.get(name)
         if held is None:
             raise ClusterError(
                 400,
@@ -38,7 +60,7 @@ def check_document(document: dict[str, Any], mapping: dict[str, Any], id: str) -
                 f"mapping set to strict, dynamic introduction of [{name}] within [_doc] is not"
                 " allowed",
             )
-        kind = held["type"]
+        kind = held.type
         for value in stated if isinstance(stated, list) else (stated,):
             cause = None if value is None else _CHECKS[kind](value)
             if cause is not None:
@@ -95,14 +117,13 @@ _CHECKS: dict[str, Callable[[object], dict[str, object] | None]] = {
 }
 
 
-def _check_terms(name: str, held: dict[str, Any], value: object) -> None:
+def _check_terms(name: str, held: FieldMapping, value: object) -> None:
     """Raise ClusterError for a value that is too long to be indexed."""
-    kind = held["type"]
-    if kind not in ("keyword", "flat_object") or held.get("index") is False:
+    if held.type not in ("keyword", "flat_object") or not held.index:
         return
-    field = name if kind == "keyword" else f"{name}._value"
+    field = name if held.type == "keyword" else f"{name}._value"
     for text in _texts(value):
-        if len(text) > held.get("ignore_above", len(text)):
+        if held.ignore_above is not None and len(text) > held.ignore_above:
             continue
         data = text.encode("utf-8", "surrogatepass")
         if len(data) > MAX_TERM_BYTES:

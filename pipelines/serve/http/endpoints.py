@@ -23,11 +23,8 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from feedferry.pipelines.serve.cluster.rehearsal_cluster import (
-    MAX_BODY_BYTES,
-    ItemFaults,
-    RehearsalCluster,
-)
+from feedferry.pipelines.serve.cluster.bulk_actions import ItemFaults
+from feedferry.pipelines.serve.cluster.rehearsal_cluster import MAX_BODY_BYTES, RehearsalCluster
 from feedferry.pipelines.serve.http.forms import decompress, limit_size, read_form, too_large
 from feedferry.pipelines.serve.http.server import (
     INTERNAL_ERROR,

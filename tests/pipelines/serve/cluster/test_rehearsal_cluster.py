@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from feedferry.pipelines.serve.cluster.rehearsal_cluster import ItemFaults, RehearsalCluster
+from feedferry.pipelines.serve.cluster.bulk_actions import ItemFaults
+from feedferry.pipelines.serve.cluster.rehearsal_cluster import RehearsalCluster
 from feedferry.transforms.access.index_fields import search_filter, tokens_of
 from support.cluster_requests import (
     VERSION,

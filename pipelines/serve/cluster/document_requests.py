@@ -1,0 +1,175 @@
+"""Requests about documents: changes, counts and searches."""
+
+import time
+from collections.abc import Iterator
+from itertools import islice
+
+import msgspec
+
+from feedferry.pipelines.serve.cluster.bulk_actions import BulkActions
+from feedferry.pipelines.serve.cluster.cluster_documents import (
+    ORDER_COLUMNS,
+    DocumentFields,
+    FoundDocument,
+    SortValue,
+)
+from feedferry.pipelines.serve.cluster.cluster_error import bad_argument, not_played
+from feedferry.pipelines.serve.cluster.cluster_indexes import ClusterIndex
+from feedferry.pipelines.serve.cluster.cluster_request import (
+    ClusterRequest,
+    Handlers,
+    stream_reply,
+)
+from feedferry.pipelines.serve.cluster.cluster_store import ClusterStore
+from feedferry.pipelines.serve.cluster.search_query import Decides, parse_query
+
+_WINDOW = 10_000
+_decode = msgspec.json.Decoder(DocumentFields).decode
+
+
+class _Order(msgspec.Struct, forbid_unknown_fields=True):
+    order: str = "asc"
+    missing: str = "_last"
+
+
+_SortPart = str | dict[str, str | _Order]
+
+
+class _Count(msgspec.Struct, forbid_unknown_fields=True):
+    query: dict[str, object] = msgspec.field(default_factory=lambda: {"match_all": {}})
+
+
+class _Search(_Count, forbid_unknown_fields=True):
+    size: int = 10
+    sort: _SortPart | list[_SortPart] = []
+    search_after: list[SortValue] = []
+    source: bool | str | list[str] = msgspec.field(default=True, name="_source")
+    track_total_hits: bool | int = True
+
+
+class DocumentRequests:
+    """Answers the requests about documents, in a transaction of the store."""
+
+    def __init__(self, store: ClusterStore) -> None:
+        self._store = store
+        self.handlers: Handlers = {
+            ("POST", "_bulk"): self._bulk,
+            ("PUT", "_bulk"): self._bulk,
+            ("GET", "_refresh"): self._refresh,
+            ("POST", "_refresh"): self._refresh,
+            ("GET", "_count"): self._count,
+            ("POST", "_count"): self._count,
+            ("GET", "_search"): self._search,
+            ("POST", "_search"): self._search,
+        }
+
+    def _bulk(self, request: ClusterRequest) -> object:
+        begun = time.monotonic()
+        actions = BulkActions(
+            self._store,
+            requires_alias=request.query.get("require_alias", ["false"])[0] in ("true", ""),
+            faults=request.faults,
+        )
+        has_errors = False
+
+        def items() -> Iterator[object]:
+            nonlocal has_errors
+            for item in actions.results(request.stream, request.name):
+                has_errors = has_errors or any("error" in result for result in item.values())
+                yield item
+
+        def frame() -> dict[str, object]:
+            return {"took": _milliseconds(begun), "errors": has_errors}
+
+        return stream_reply(frame, ("items",), items(), request.paths)
+
+    def _refresh(self, request: ClusterRequest) -> object:
+        count = len(self._store.indexes.named(request.names))
+        return {"_shards": {"total": 2 * count, "successful": count, "failed": 0}}
+
+    def _count(self, request: ClusterRequest) -> object:
+        indexes = self._store.indexes.named(request.names)
+        decides = _decision(request.read(_Count), indexes)
+        return {"count": self._count_found(indexes, decides), "_shards": _shards(indexes)}
+
+    def _search(self, request: ClusterRequest) -> object:
+        """Write hits to a file as they are found."""
+        begun = time.monotonic()
+        indexes, wanted = self._store.indexes.named(request.names), request.read(_Search)
+        decides = _decision(wanted, indexes)
+        if wanted.size > _WINDOW:
+            raise bad_argument(
+                "Result window is too large, from + size must be less than or equal to:"
+                f" [{_WINDOW}] but was [{wanted.size}]."
+            )
+        order, after = _order_of(wanted.sort), wanted.search_after
+        if after and len(after) != len(order):
+            raise bad_argument(f"search_after has {len(after)} value(s) but sort has {len(order)}.")
+        hits: dict[str, object] = {"max_score": None}
+        if wanted.track_total_hits is not False:
+            total = {"value": self._count_found(indexes, decides), "relation": "eq"}
+            hits = {"total": total, **hits}
+        listed = self._store.documents.listed([index.name for index in indexes], order, after)
+        found = (
+            _hit(document, wanted.source)
+            for document in listed
+            if decides is None or decides(_decode(document.source))
+        )
+
+        def frame() -> dict[str, object]:
+            took = _milliseconds(begun)
+            return {"took": took, "timed_out": False, "_shards": _shards(indexes), "hits": hits}
+
+        return stream_reply(frame, ("hits", "hits"), islice(found, wanted.size), request.paths)
+
+    def _count_found(self, indexes: list[ClusterIndex], decides: Decides | None) -> int:
+        documents, names = self._store.documents, [index.name for index in indexes]
+        if decides is None:
+            return documents.count(names)
+        return sum(decides(_decode(document.source)) for document in documents.listed(names))
+
+
+def _decision(wanted: _Count, indexes: list[ClusterIndex]) -> Decides | None:
+    """Return the decision of a query, None if it finds all documents."""
+    decides = parse_query(wanted.query, indexes[0].fields if indexes else {})
+    return None if "match_all" in wanted.query else decides
+
+
+def _order_of(sort: _SortPart | list[_SortPart]) -> list[str]:
+    """Return the fields of an order; raise ClusterError for another one."""
+    fields = []
+    for part in sort if isinstance(sort, list) else [sort]:
+        for field, stated in (part if isinstance(part, dict) else {part: "asc"}).items():
+            how = stated if isinstance(stated, _Order) else _Order(order=stated)
+            is_first = field != "version" or how.missing == "_first"
+            if field not in ORDER_COLUMNS or how.order != "asc" or not is_first:
+                raise not_played(
+                    f"the order {field!r}", "version, missing first, or url, ascending"
+                )
+            fields.append(field)
+    return fields
+
+
+def _hit(found: FoundDocument, wanted: bool | str | list[str]) -> dict[str, object]:
+    score = None if found.sort else 1.0
+    hit: dict[str, object] = {"_index": found.index, "_id": found.id, "_score": score}
+    if wanted is True:
+        hit["_source"] = _decode(found.source)
+    elif wanted is not False:
+        fields = [wanted] if isinstance(wanted, str) else wanted
+        if any("*" in field for field in fields):
+            raise not_played(f"_source {wanted!r}", "true, false or names of fields")
+        document = _decode(found.source)
+        hit["_source"] = {field: document[field] for field in fields if field in document}
+    if found.sort:
+        hit["sort"] = found.sort
+    return hit
+
+
+def _shards(indexes: list[ClusterIndex]) -> dict[str, int]:
+    count = len(indexes)
+    return {"total": count, "successful": count, "skipped": 0, "failed": 0}
+
+
+def _milliseconds(begun: float) -> int:
+    return int((time.monotonic() - begun) * 1000)
