@@ -5,12 +5,8 @@ alias, the mapping and the filter make of them what the ACL decides.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
-
-import msgspec
 
 from feedferry.schemas.acl import identity
-from feedferry.schemas.errors import TargetError
 from feedferry.schemas.membership import Member
 from feedferry.schemas.record import Record
 from feedferry.transforms.access.decision import decision_of
@@ -24,9 +20,8 @@ from feedferry.transforms.access.index_fields import (
 )
 from feedferry.transforms.formats.opensearch.bulk_writer import id_of
 from feedferry.transforms.sinks.push.wire.opensearch.indexes import json_body
-from feedferry.transforms.sinks.push.wire.opensearch.results import error_of
+from feedferry.transforms.sinks.push.wire.opensearch.replies import SearchReply, read_reply
 from feedferry.transforms.sinks.push.wire.protocol import ApplianceReader, FailedProbe
-from feedferry.transforms.sinks.push.wire.responses import describe
 
 Person = tuple[Member, ...]
 """A user, or the groups of a user; a person without any is unknown."""
@@ -86,13 +81,7 @@ def _is_found(reader: ApplianceReader, record: Record, tokens: list[str]) -> boo
     query = {"bool": {"filter": [*filters, search_filter(tokens)]}}
     body = json_body({"size": 0, "track_total_hits": True, "query": query})
     response = reader.request(f"/_search?{_FILTER}", body, method="POST")
-    if not response.is_success:
-        found = error_of(response) or describe(response)
-        raise TargetError(f"{response.url}: {response.status}, {found}; expected a search")
-    result: dict[str, Any] = msgspec.json.decode(response.body)
-    if result.get("timed_out") or result.get("_shards", {}).get("failed"):
-        raise TargetError(f"{response.url}: not all shards have answered; expected all: try again")
-    return bool(result["hits"]["total"]["value"])
+    return bool(read_reply(response, SearchReply, "a search").hits.total.value)
 
 
 def _name(person: Person) -> str:

@@ -1,9 +1,8 @@
 """The documents of an index, page by page, for a comparison; and lines of a check."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from hashlib import sha256
 from operator import itemgetter
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -13,11 +12,18 @@ from feedferry.schemas.check import CheckLine, fail, ok, warn
 from feedferry.schemas.errors import RecordError, TargetError
 from feedferry.schemas.record import Arrival, Content, Crawl, Provenance, Record
 from feedferry.transforms.access.decision import PARTS, decision_of
-from feedferry.transforms.access.index_fields import acl_of_fields, field_names, fields_of
+from feedferry.transforms.access.index_fields import acl_of_fields, fields_of
 from feedferry.transforms.formats.opensearch.bulk_reader import document_of
-from feedferry.transforms.sinks.push.model import ApplianceResponse
 from feedferry.transforms.sinks.push.wire.opensearch.indexes import json_body
-from feedferry.transforms.sinks.push.wire.opensearch.mapping import alias_suffix
+from feedferry.transforms.sinks.push.wire.opensearch.mapping import alias_suffix, held_mappings
+from feedferry.transforms.sinks.push.wire.opensearch.replies import (
+    CountReply,
+    Hit,
+    SearchReply,
+    SortValue,
+    failed_request,
+    read_reply,
+)
 from feedferry.transforms.sinks.push.wire.opensearch.results import error_of
 from feedferry.transforms.sinks.push.wire.protocol import ApplianceReader, ListedDocument
 from feedferry.transforms.sinks.push.wire.responses import MAX_RESPONSE_BYTES, describe
@@ -41,11 +47,7 @@ _ORDER = [
 ]
 """The versions of a run differ; documents that others have written may have none."""
 
-
-class _Hit(msgspec.Struct):
-    _id: str
-    _source: dict[str, Any]
-    sort: list[Any]
+_EXPECTED = "a list of documents"
 
 
 def list_documents(reader: ApplianceReader, datasource: str | None) -> Iterator[ListedDocument]:
@@ -56,13 +58,13 @@ def list_documents(reader: ApplianceReader, datasource: str | None) -> Iterator[
     suffix = alias_suffix(datasource) if datasource else ""
     refreshed = reader.request(f"{suffix}/_refresh", method="POST")
     if not refreshed.is_success:
-        raise _failed(refreshed)
+        raise failed_request(refreshed, _EXPECTED)
     counted, listed = _count(reader, suffix), 0
-    after: list[Any] | None = None
+    after: list[SortValue] = []
     size = _PAGE_DOCUMENTS
     while True:
-        query: dict[str, Any] = {"size": size, "sort": _ORDER, "track_total_hits": False}
-        if after is not None:
+        query: dict[str, object] = {"size": size, "sort": _ORDER, "track_total_hits": False}
+        if after:
             query["search_after"] = after
         response = reader.request(f"{suffix}/_search?{_FILTER}", json_body(query), method="POST")
         if len(response.body) >= MAX_RESPONSE_BYTES:
@@ -73,13 +75,13 @@ def list_documents(reader: ApplianceReader, datasource: str | None) -> Iterator[
                 )
             size = max(size // 8, 1)
             continue
-        hits = _hits(response)
+        hits = read_reply(response, SearchReply, _EXPECTED).hits.hits
         for hit in hits:
             yield _listed(hit)
         listed += len(hits)
         if len(hits) < size:
             break
-        after = hits[-1]["sort"]
+        after = hits[-1].sort
     if listed < counted:
         raise TargetError(
             f"{reader.appliance.url}{suffix}: {listed:,} documents of {counted:,} were listed;"
@@ -90,12 +92,7 @@ def list_documents(reader: ApplianceReader, datasource: str | None) -> Iterator[
 def _count(reader: ApplianceReader, suffix: str) -> int:
     """Return the number of documents."""
     response = reader.request(f"{suffix}/_count")
-    if not response.is_success:
-        raise _failed(response)
-    found: dict[str, Any] = msgspec.json.decode(response.body)
-    if found.get("_shards", {}).get("failed"):
-        raise TargetError(f"{response.url}: not all shards have answered; expected all: try again")
-    return int(found["count"])
+    return read_reply(response, CountReply, _EXPECTED).count
 
 
 def as_listed(record: Record) -> Record:
@@ -135,8 +132,8 @@ def check(reader: ApplianceReader) -> Iterator[CheckLine]:
         found = f"{response.status}, {error_of(response) or describe(response)}"
         yield fail("index", found, "grant the user the privilege `view_index_metadata`")
         return
-    held_by: dict[str, Any] = msgspec.json.decode(response.body)
-    wrong = [name for name, held in held_by.items() if not _is_ours(held.get("mappings", {}))]
+    held_by = held_mappings(response.body)
+    wrong = [name for name, held in held_by.items() if held.fault]
     if wrong:
         yield fail(
             "index",
@@ -150,16 +147,16 @@ def check(reader: ApplianceReader) -> Iterator[CheckLine]:
         found = f"{aliases.status}, {error_of(aliases) or describe(aliases)}"
         yield fail("alias", found, "grant the user the privilege `manage_aliases`")
     else:
-        yield _alias_line(reader, msgspec.json.decode(aliases.body))
+        yield _alias_line(reader, msgspec.json.decode(aliases.body, type=dict[str, object]))
     yield _disk_line(reader)
 
 
-def _alias_line(reader: ApplianceReader, held_by: dict[str, Any]) -> CheckLine:
+def _alias_line(reader: ApplianceReader, indexes: Collection[str]) -> CheckLine:
     """Return whether the address is an alias: a run writes to no index of that name."""
     name = reader.appliance.url.rpartition("/")[2]
-    if name in held_by:
+    if name in indexes:
         return fail("alias", f"{name} is an index", "give the name of an alias, or another name")
-    return ok("alias", f"{name} of {', '.join(sorted(held_by))}")
+    return ok("alias", f"{name} of {', '.join(sorted(indexes))}")
 
 
 def _disk_line(reader: ApplianceReader) -> CheckLine:
@@ -171,7 +168,7 @@ def _disk_line(reader: ApplianceReader) -> CheckLine:
         return warn(
             "cluster disk", found, "grant the user the privilege `cluster:monitor`, or look there"
         )
-    rows: list[dict[str, str | None]] = msgspec.json.decode(response.body)
+    rows = msgspec.json.decode(response.body, type=list[dict[str, str | None]])
     used = {str(row["node"]): int(row.get("disk.percent") or 0) for row in rows}
     node, percent = max(used.items(), key=itemgetter(1), default=("", 0))
     found = f"{percent} % of the disk of {node} is used"
@@ -186,24 +183,8 @@ def _disk_line(reader: ApplianceReader) -> CheckLine:
     return ok("cluster disk", found)
 
 
-def _is_ours(held: dict[str, Any]) -> bool:
-    properties = held.get("properties", {})
-    kinds = {properties.get(name, {}).get("type") for name in field_names()}
-    return kinds == {"keyword"} and str(held.get("dynamic")) == "strict"
-
-
-def _hits(response: ApplianceResponse) -> list[dict[str, Any]]:
-    if not response.is_success:
-        raise _failed(response)
-    found: dict[str, Any] = msgspec.json.decode(response.body)
-    if found.get("timed_out") or found.get("_shards", {}).get("failed"):
-        raise TargetError(f"{response.url}: not all shards have answered; expected all: try again")
-    hits: list[dict[str, Any]] = found.get("hits", {}).get("hits", [])
-    return hits
-
-
-def _listed(hit: dict[str, Any]) -> ListedDocument:
-    record = as_listed(document_of(hit["_source"], hit["_id"], Provenance()))
+def _listed(hit: Hit) -> ListedDocument:
+    record = as_listed(document_of(hit.source, hit.id, Provenance()))
     data = None if record.content is None else record.content.data
     return ListedDocument(
         record=replace(record, content=None),
@@ -230,8 +211,3 @@ def _by_tokens(acl: Acl) -> Acl:
             )
         )
     return stated
-
-
-def _failed(response: ApplianceResponse) -> TargetError:
-    found = error_of(response) or describe(response)
-    return TargetError(f"{response.url}: {response.status}, {found}; expected a list of documents")
