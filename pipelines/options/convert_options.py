@@ -156,6 +156,7 @@ class ConvertOptions(SourceOptions, frozen=True, kw_only=True):
     delimiter: str = "\0"
     max_rejects: RejectLimit | None = None
     accepted_rejects: str | None = None
+    withhold: bool = True
     accept_loss: frozenset[str] = frozenset()
     fail_on_loss: frozenset[str] = frozenset()
     fresh: bool = False
@@ -328,6 +329,10 @@ declare(
         PATH,
         key="rejects.accepted",
         affects_output=False,
+    ),
+    withhold=Flag(
+        "Do not hide documents of a search server whose new versions are rejected.",
+        key="rejects.withhold",
     ),
     accept_loss=Flag(
         "Convert without these fields, even acl and content.", FIELDS, key="loss.accept"
