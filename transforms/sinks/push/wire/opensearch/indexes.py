@@ -35,8 +35,8 @@ from feedferry.transforms.sinks.push.model import (
     count_records,
 )
 from feedferry.transforms.sinks.push.wire.body import RequestBody
+from feedferry.transforms.sinks.push.wire.opensearch.index_options import IndexOptions
 from feedferry.transforms.sinks.push.wire.opensearch.mapping import (
-    FLAT_KINDS,
     alias_suffix,
     held_mappings,
     mapping,
@@ -46,8 +46,6 @@ from feedferry.transforms.sinks.push.wire.protocol import RunSession
 from feedferry.transforms.sinks.push.wire.responses import describe
 
 LOADING = "-loading"
-KEPT_INDEXES = 1
-"""How many indexes before the present one stay, for a way back."""
 
 _ACTION = re.compile(
     rb'\{"(index|delete)":\{"version":[0-9]+,"version_type":"[a-z_]+",'
@@ -180,10 +178,12 @@ def _make_index(session: RunSession, datasource: str, begun: int, *, is_loading:
     root = _name_of(session)
     names = [root + suffix + LOADING] if is_loading else [root + alias, root]
     aliases: dict[str, object] = {name: {} for name in names}
-    for kind in FLAT_KINDS:
+    options = session.appliance.of(IndexOptions)
+    others = options.read_fields()
+    for kind in options.flat_kinds:
         wanted = {
             "settings": _LOAD_SETTINGS if is_loading else {},
-            "mappings": mapping(datasource, flat_kind=kind),
+            "mappings": mapping(datasource, flat_kind=kind, others=others),
             "aliases": aliases,
         }
         response = session.request(suffix, json_body(wanted), method="PUT")
@@ -215,6 +215,14 @@ def _find_index(session: RunSession, datasource: str, begun: int) -> str:
             raise TargetError(
                 f"{response.url}: the index {name!r} has the datasource {owner!r}; expected"
                 f" {datasource!r}: names that differ in case only have one index"
+            )
+    if others := session.appliance.of(IndexOptions).read_fields():
+        added = session.request(
+            f"{alias}/_mapping", json_body({"properties": others}), method="PUT"
+        )
+        if not added.is_success:
+            raise _failed(
+                added, "expected to add the fields of the job: a full feed makes a new index"
             )
     return ", ".join(found)
 
@@ -273,7 +281,8 @@ def _remove(session: RunSession, alias: str, suffix: str) -> str:
     is_ours = re.compile(re.escape(root + alias) + _STAMP).fullmatch
     names = sorted(filter(is_ours, msgspec.json.decode(response.body)))
     earlier = names[: names.index(root + suffix)]
-    removed = earlier[: max(len(earlier) - KEPT_INDEXES, 0)]
+    kept = session.appliance.of(IndexOptions).keep_indices
+    removed = earlier[: max(len(earlier) - kept, 0)]
     for name in removed:
         gone = session.request(name.removeprefix(root), method="DELETE")
         if not gone.is_success and gone.status != 404:

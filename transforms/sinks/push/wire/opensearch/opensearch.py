@@ -11,6 +11,7 @@ from feedferry.transforms.formats import OPENSEARCH
 from feedferry.transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning
 from feedferry.transforms.sinks.push.wire.body import RequestBody
 from feedferry.transforms.sinks.push.wire.opensearch.bulk_request import make_hiding, make_request
+from feedferry.transforms.sinks.push.wire.opensearch.index_options import IndexOptions
 from feedferry.transforms.sinks.push.wire.opensearch.indexes import RunIndexes, begin, finish
 from feedferry.transforms.sinks.push.wire.opensearch.probes import probe
 from feedferry.transforms.sinks.push.wire.opensearch.results import judge
@@ -77,6 +78,8 @@ OPENSEARCH_CLUSTER = ApplianceProtocol(
             default_feedtype=INCREMENTAL,
         ),
     ),
+    options=IndexOptions,
+    path_option="index",
     addresses="http://HOST:9200/INDEX",
     find_url=_find_url,
     takes_any_path=True,
