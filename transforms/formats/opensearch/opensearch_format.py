@@ -26,13 +26,13 @@ No push has a thousand records in a microsecond, so that those of a later one ar
 """
 
 
+PIPELINE = OwnKey(help="Ingest pipeline that extracts the text of documents that are no text.")
+
+
 class OpensearchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of documents: `fields` are metadata and the fields of their own that they become."""
 
-    pipeline: Annotated[
-        str | None,
-        OwnKey(help="Ingest pipeline that extracts the text of documents that are no text."),
-    ] = None
+    pipeline: Annotated[str | None, PIPELINE] = None
     fields: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:

@@ -330,7 +330,7 @@ def test_a_full_feed_that_is_not_complete_is_never_searched(refused: int) -> Non
     session = ClusterSession([chunk(1, URLS, "full")], reply)
     begin(session)
     session.refused = refused
-    expected = "1 records were refused" if refused else "1 documents in the new index"
+    expected = "refused: 1 record, so" if refused else "1 documents in the new index"
     with pytest.raises(TargetError, match=expected):
         finish(session)
     assert not [path for _, path, _ in session.requests if path == "/_aliases"]

@@ -9,7 +9,11 @@ import msgspec
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.own_key import OwnKey
 from feedferry.transforms.config.yaml_structs import read_yaml
-from feedferry.transforms.formats.opensearch.opensearch_format import OWN_FIELDS, check_names
+from feedferry.transforms.formats.opensearch.opensearch_format import (
+    OWN_FIELDS,
+    PIPELINE,
+    check_names,
+)
 
 FLAT_KINDS = {"opensearch": "flat_object", "elasticsearch": "flattened"}
 """The type of a field with any names below it, by the dialect of the server."""
@@ -18,12 +22,13 @@ FLAT_KINDS = {"opensearch": "flat_object", "elasticsearch": "flattened"}
 class IndexOptions(msgspec.Struct, frozen=True, kw_only=True):
     """`fields` are metadata and the fields of their own that they become.
 
-    `withhold`: a refused document is shown to no user. Without a `dialect`, the server is asked.
+    Without a `dialect`, the server is asked.
     """
 
     index: Annotated[
         str | None, OwnKey(help="Name of the indexes; it follows the address in target.url.")
     ] = None
+    pipeline: Annotated[str | None, PIPELINE] = None
     mapping: Annotated[
         str | None,
         OwnKey(help="YAML or JSON file with fields for an index.", metavar="FILE", is_file=True),

@@ -26,6 +26,7 @@ import msgspec
 from feedferry.schemas.account import Chunk
 from feedferry.schemas.errors import TargetError
 from feedferry.schemas.feed import FULL
+from feedferry.schemas.units import counted
 from feedferry.transforms.formats.opensearch.opensearch_format import (
     VERSIONS_PER_MICROSECOND,
 )
@@ -116,9 +117,9 @@ def finish(session: RunSession) -> None:
         refused = session.refused - session.accepted_refusals
         if loads and refused:
             raise TargetError(
-                f"{session.appliance.url}{alias}: {refused} records were refused, so the new index"
-                " is not searched, and the old one stays; expected none: correct them and begin a"
-                " new run, or accept them with ⟦accepted_rejects⟧"
+                f"{session.appliance.url}{alias}: refused: {counted(refused, 'record')}, so the new"
+                " index is not searched, and the old one stays; expected none: correct them and"
+                " begin a new run with ⟦fresh⟧, or accept them with ⟦accepted_rejects⟧"
             )
         written = index if loads else alias
         session.step(f"refresh {datasource}", partial(session.send, f"{written}/_refresh", None))
@@ -155,7 +156,7 @@ def _check_newest(session: RunSession, datasource: str, last: int) -> None:
     if count:
         raise TargetError(
             f"{response.url}: a newer run has changed the ACLs of {count} documents; expected none:"
-            " begin a new run in place of this one"
+            " begin a new run with ⟦fresh⟧ in place of this one"
         )
 
 
@@ -243,7 +244,7 @@ def _check_count(session: RunSession, suffix: str, chunks: Sequence[Chunk]) -> s
     if not len(sent) - session.accepted_refusals <= count <= len(sent):
         raise TargetError(
             f"{response.url}: {count:,} documents in the new index, which is not searched yet;"
-            f" expected {len(sent):,}: begin a new run"
+            f" expected {len(sent):,}: begin a new run with ⟦fresh⟧"
         )
     return f"{count:,} documents"
 

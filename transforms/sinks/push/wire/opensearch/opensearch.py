@@ -14,7 +14,7 @@ from feedferry.transforms.sinks.push.wire.opensearch.bulk_request import make_hi
 from feedferry.transforms.sinks.push.wire.opensearch.index_options import IndexOptions
 from feedferry.transforms.sinks.push.wire.opensearch.indexes import RunIndexes, begin, finish
 from feedferry.transforms.sinks.push.wire.opensearch.probes import probe
-from feedferry.transforms.sinks.push.wire.opensearch.results import judge
+from feedferry.transforms.sinks.push.wire.opensearch.results import documents_text, judge
 from feedferry.transforms.sinks.push.wire.opensearch.scan import (
     LISTED_FIELDS,
     as_listed,
@@ -61,7 +61,7 @@ def _indexes(context: SendContext) -> RunIndexes:
 
 def _judge_probe(response: ApplianceResponse) -> CheckLine:
     if response.is_success:
-        return ok("index", describe(response))
+        return ok("documents", documents_text(response) or describe(response))
     if response.status == 404:
         return warn("index", "there is no index yet", "the first run makes it")
     return fail_of("index", status_verdict(response, ResponseMeaning.FATAL, _TRUST).message)

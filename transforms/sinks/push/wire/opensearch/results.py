@@ -25,7 +25,7 @@ _TEMPORARY = (_TOO_MANY, _UNAVAILABLE)
 _FULL_DISK = ("flood-stage", "flood stage", "read-only-allow-delete", "read-only / allow delete")
 _NO_INDEX = ("index_not_found_exception", "alias_not_found_exception")
 _MISSING = "document_missing_exception"
-_NEW_RUN = "expected the index that the run has found or made: begin a new run"
+_NEW_RUN = "expected the index that the run has found or made: begin a new run with ⟦fresh⟧"
 _ABSENT = {
     "delete": "a deletion of a document that the index does not have",
     "update": "an ACL without a document in the index",
@@ -55,6 +55,10 @@ class _Results(msgspec.Struct):
     items: list[dict[str, _Item]] = []
 
 
+class _Count(msgspec.Struct):
+    count: int
+
+
 class _Failure(msgspec.Struct):
     error: _Error | str
 
@@ -74,6 +78,14 @@ def judge(response: ApplianceResponse, part: ChunkPart | None) -> Verdict | None
         words = f"results of {len(items)} actions; expected {part.records}"
         return verdict_on(response, ResponseMeaning.REFUSED, words)
     return _judge_items(response, items)
+
+
+def documents_text(response: ApplianceResponse) -> str:
+    """Return the number of documents that a response states, "" if it states none."""
+    try:
+        return f"{msgspec.json.decode(response.body, type=_Count).count:,}"
+    except msgspec.DecodeError:
+        return ""
 
 
 def error_of(response: ApplianceResponse) -> str:

@@ -1,9 +1,10 @@
 """The documents of an index, page by page, for a comparison; and lines of a check."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from hashlib import sha256
 from operator import itemgetter
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 from msgspec.structs import replace
@@ -16,6 +17,7 @@ from feedferry.transforms.access.decision import PARTS, decision_of
 from feedferry.transforms.access.index_fields import acl_of_fields, field_names, fields_of
 from feedferry.transforms.formats.opensearch.bulk_reader import document_of
 from feedferry.transforms.sinks.push.model import ApplianceResponse
+from feedferry.transforms.sinks.push.wire.opensearch.index_options import IndexOptions
 from feedferry.transforms.sinks.push.wire.opensearch.indexes import json_body
 from feedferry.transforms.sinks.push.wire.opensearch.mapping import alias_suffix
 from feedferry.transforms.sinks.push.wire.opensearch.results import error_of
@@ -54,6 +56,8 @@ def list_documents(reader: ApplianceReader, datasource: str | None) -> Iterator[
     Raise TargetError if there is no index, or if it loses documents meanwhile.
     """
     suffix = alias_suffix(datasource) if datasource else ""
+    options = reader.appliance.of(IndexOptions)
+    unsent = options.read_fields().keys() - {name for _, name in options.fields}
     refreshed = reader.request(f"{suffix}/_refresh", method="POST")
     if not refreshed.is_success:
         raise _failed(refreshed)
@@ -75,7 +79,7 @@ def list_documents(reader: ApplianceReader, datasource: str | None) -> Iterator[
             continue
         hits = _hits(response)
         for hit in hits:
-            yield _listed(hit)
+            yield _listed(hit, unsent)
         listed += len(hits)
         if len(hits) < size:
             break
@@ -126,10 +130,11 @@ def as_listed(record: Record) -> Record:
 
 
 def check(reader: ApplianceReader) -> Iterator[CheckLine]:
-    """Check that the indexes are there, that the user may read them, and the disks."""
+    """Check that the indexes are there, that the user may read them, the pipeline and the disks."""
+    if (name := reader.appliance.of(IndexOptions).pipeline) is not None:
+        yield _pipeline_line(reader, name)
     response = reader.request("/_mapping")
-    if response.status == 404:
-        yield warn("index", "there is no index yet", "the first run makes it")
+    if response.status == 404:  # the probe says so
         return
     if not response.is_success:
         found = f"{response.status}, {error_of(response) or describe(response)}"
@@ -160,6 +165,18 @@ def _alias_line(reader: ApplianceReader, held_by: dict[str, Any]) -> CheckLine:
     if name in held_by:
         return fail("alias", f"{name} is an index", "give the name of an alias, or another name")
     return ok("alias", f"{name} of {', '.join(sorted(held_by))}")
+
+
+def _pipeline_line(reader: ApplianceReader, name: str) -> CheckLine:
+    """Return whether the server has an ingest pipeline."""
+    path = f"/_ingest/pipeline/{quote(name, safe='')}"
+    response = reader.request(path, is_below_address=False)
+    if response.is_success:
+        return ok("pipeline", name)
+    if response.status == 404:
+        return fail("pipeline", f"{name}: none of this name", "make it, or correct the name")
+    found = f"{response.status}: not known whether there is {name}"
+    return warn("pipeline", found, "grant the user the privilege `cluster:admin/ingest`")
 
 
 def _disk_line(reader: ApplianceReader) -> CheckLine:
@@ -202,8 +219,10 @@ def _hits(response: ApplianceResponse) -> list[dict[str, Any]]:
     return hits
 
 
-def _listed(hit: dict[str, Any]) -> ListedDocument:
-    record = as_listed(document_of(hit["_source"], hit["_id"], Provenance()))
+def _listed(hit: dict[str, Any], unsent: Set[str]) -> ListedDocument:
+    """Return a document without the fields that only a pipeline of the server may have added."""
+    stated = {name: value for name, value in hit["_source"].items() if name not in unsent}
+    record = as_listed(document_of(stated, hit["_id"], Provenance()))
     data = None if record.content is None else record.content.data
     return ListedDocument(
         record=replace(record, content=None),
