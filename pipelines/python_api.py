@@ -76,7 +76,7 @@ def plan(inputs: Inputs, *, observer: Observer | None = None, **settings: object
 
     Raises FeedferryError where the run would not begin; `stops` has the reasons for a later end.
     """
-    words = _words(settings, ConvertOptions, ApplianceOptions, PlanOptions)
+    words = _words(settings, ConvertOptions, ApplianceOptions, PlanOptions, OverrideOptions)
     sample = decode(PlanOptions, words).sample
     return plan_job(find_planned({**words, "inputs": _names(inputs)}), _with_log(observer), sample)
 
@@ -100,7 +100,7 @@ def convert(
     Raises ConfigError before anything is written, StoppedError at a limit with nothing published,
     FatalError if a source, the storage or the appliance fails, BusyError for a locked folder.
     """
-    words = _words(settings, ConvertOptions, ApplianceOptions, LogOptions)
+    words = _words(settings, ConvertOptions, ApplianceOptions, LogOptions, OverrideOptions)
     given = {"inputs": _names(inputs), "output": str(output), "to_format": to_format}
     job = job_of_flags({**words, **given, "url": push_to})
     result: RunResult = _load_engine().convert(job, _with_log(observer))

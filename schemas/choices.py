@@ -7,6 +7,7 @@ import enum
 
 DIALECT_5_0 = "5.0"
 DIALECTS = ("7.x", DIALECT_5_0)
+SEARCH_DIALECTS = ("opensearch", "elasticsearch")
 """Versions of the GSA feed protocol; the first is the default."""
 
 CONTENT_ENCODINGS = ("auto", "base64", "zlib")

@@ -80,6 +80,11 @@ class Reject(msgspec.Struct, frozen=True, kw_only=True):
         """The reject as one line: *where: finding; expected …*."""
         return message_of(self.source, self.line, self.offset, self.key, self.reason)
 
+    @property
+    def where(self) -> str:
+        """The place of the record in its source."""
+        return where_of(self.source, self.line, self.offset, self.key)
+
 
 class Filtered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A record that the target does not need; `code` names the rule.
@@ -113,9 +118,14 @@ def storable(outcome: _Outcome) -> _Outcome:
 
 
 def message_of(source: str, line: int, offset: int, key: str | None, reason: str) -> str:
-    """Return a reject as one line; not all formats have lines, and some sources have keys."""
+    """Return a reject as one line."""
+    return printable(f"{where_of(source, line, offset, key)}: {reason}")
+
+
+def where_of(source: str, line: int, offset: int, key: str | None) -> str:
+    """Return the place of a record; not all formats have lines, and some sources have keys."""
     place = f"{f':{line}' if line else ''} (byte {offset})" if key is None else f": {key}"
-    return printable(f"{source}{place}: {reason}")
+    return f"{source}{place}"
 
 
 class Place(NamedTuple):

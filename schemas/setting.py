@@ -34,6 +34,10 @@ _FLAGS = {
 """Flags that are not called like their setting."""
 
 
+OWN = "target_"
+"""The begin of the names of options that formats and appliances declare; they have no flags."""
+
+
 class Setting(NamedTuple):
     """A setting in a message; `value` is "" if none is stated.
 
@@ -62,6 +66,9 @@ def settings_in(text: str) -> list[str]:
 
 def as_flag(setting: Setting) -> str:
     """Return a setting as on the command line: `--accept-loss acl`."""
+    if setting.name.startswith(OWN):
+        value = f"={setting.value}" if setting.value else ""
+        return f"--set {setting.name.replace('_', '.', 1)}{value}"
     flag = _FLAGS.get(setting.name) or "--" + setting.name.replace("_", "-")
     return f"{flag} {setting.value}".rstrip()
 

@@ -20,6 +20,7 @@ def _flags_of_convert(_: str) -> list[click.Parameter]:
     from feedferry.pipelines.cli.click_flags import USUAL, click_options
     from feedferry.pipelines.options.convert_options import ConvertOptions
     from feedferry.pipelines.options.display_options import DisplayOptions
+    from feedferry.pipelines.options.job_options import SET_KEY, OverrideOptions
     from feedferry.pipelines.options.push_options import (
         DRY_RUN,
         PUSH_TO,
@@ -30,6 +31,7 @@ def _flags_of_convert(_: str) -> list[click.Parameter]:
     return [
         _inputs(),
         *click_options(ConvertOptions, usual=USUAL),
+        *click_options(OverrideOptions, only=("overrides",), replace={"overrides": SET_KEY}),
         *click_options(PushOptions, only=("dry_run",), replace={"dry_run": DRY_RUN}),
         *click_options(ApplianceOptions, replace={"url": PUSH_TO}, usual=USUAL),
         *click_options(DisplayOptions),

@@ -293,6 +293,8 @@ def _fingerprint(
         for name, declared in flags_of(ConvertOptions).items()
         if declared.flag.affects_output
     }
+    if options.own:
+        affecting["own"] = options.own
     if options.state is not None:
         affecting["state"] = shown(Path(options.state))  # the copy of one in object storage moves
     states = [(span.source, span.format, span.signature) for span in spans]

@@ -6,8 +6,9 @@ from functools import partial
 
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.pipelines.options.flags import decode, flags_of
+from feedferry.pipelines.options.own_options import own_values
 from feedferry.pipelines.options.section import Section
-from feedferry.schemas.choices import CONTENT_ENCODINGS, DIALECT_5_0, GROUPS
+from feedferry.schemas.choices import CONTENT_ENCODINGS, DIALECT_5_0, DIALECTS, GROUPS
 from feedferry.schemas.errors import ConfigError, raise_together
 from feedferry.schemas.feed import FULL, METADATA_AND_URL, check_datasource
 from feedferry.transforms.formats import FORMATS, Docids, by_name, check_docids, find_format
@@ -35,7 +36,7 @@ def parse_each(words: Mapping[str, object]) -> ConvertOptions:
         given["inputs"] = (str(given["mapping"]),)
     if not given.get("inputs"):
         raise ConfigError("⟦inputs⟧: none given; expected files, folders, globs, URLs or -")
-    return decode(ConvertOptions, given)
+    return decode(ConvertOptions, {**given, "own": own_values(given)})
 
 
 def check_together(options: ConvertOptions) -> None:
@@ -95,6 +96,9 @@ def _target_conflicts(options: ConvertOptions) -> Iterator[str]:
     for flag, value in (("⟦datasource⟧", options.datasource), ("⟦feedtype⟧", options.feedtype)):
         if value is not None and not target.keeps_feedtypes:
             yield f"{flag} {value}: not for ⟦to_format {target.name}⟧, which has no feeds"
+    if options.dialect not in (None, *(target.dialects or DIALECTS)):
+        expected = " or ".join(target.dialects) or "none"
+        yield f"⟦dialect⟧ {options.dialect}: not for ⟦to_format {target.name}⟧; expected {expected}"
     if (
         options.content_encoding != CONTENT_ENCODINGS[0]
         and "content_encoding" not in target.option_names

@@ -1,5 +1,6 @@
 """Options of `feedferry convert`, `plan` and `inspect`, each declared with its flag."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Protocol
 
@@ -40,6 +41,7 @@ from feedferry.schemas.choices import (
     EMPTY_METADATA,
     GROUPS,
     MAX_TOKEN_BYTES,
+    SEARCH_DIALECTS,
     URL_CHECKS,
     NotFound,
 )
@@ -127,7 +129,10 @@ class TargetFormat(Protocol):
 
 
 class ConvertOptions(SourceOptions, frozen=True, kw_only=True):
-    """Options of a conversion; `None` means not stated. `beam_flags` are the words after `--`."""
+    """Options of a conversion; `None` means not stated. `beam_flags` are the words after `--`.
+
+    `own` are the options that formats and appliances declare, by name (see `own_options`).
+    """
 
     inputs: tuple[str, ...]
     from_format: str | None = None
@@ -140,7 +145,7 @@ class ConvertOptions(SourceOptions, frozen=True, kw_only=True):
     max_token_bytes: int = MAX_TOKEN_BYTES
     output: str
     transform: str | None = None
-    dialect: str = DIALECTS[0]
+    dialect: str | None = None
     max_chunk_bytes: int | None = None
     max_chunk_records: int | None = None
     content_encoding: str = CONTENT_ENCODINGS[0]
@@ -156,6 +161,7 @@ class ConvertOptions(SourceOptions, frozen=True, kw_only=True):
     delimiter: str = "\0"
     max_rejects: RejectLimit | None = None
     accepted_rejects: str | None = None
+    withhold: bool = True
     accept_loss: frozenset[str] = frozenset()
     fail_on_loss: frozenset[str] = frozenset()
     fresh: bool = False
@@ -166,6 +172,7 @@ class ConvertOptions(SourceOptions, frozen=True, kw_only=True):
     workers_per_node: int | None = None
     stall: float = 900.0
     beam_flags: tuple[str, ...] = ()
+    own: Mapping[str, object] = {}
 
     @property
     def target_format(self) -> TargetFormat:
@@ -268,7 +275,10 @@ declare(
     datasource=Flag("Datasource of the feeds.", metavar="NAME", fits=_has_feedtypes),
     feedtype=Flag("Feedtype of the feeds.", choice(*FEEDTYPES), fits=_has_feedtypes),
     dialect=Flag(
-        "Protocol version of GSA feeds.", choice(*DIALECTS), fits=partial(_has_option, "dialect")
+        "Protocol version of GSA feeds, or the kind of a search server.",
+        choice(*DIALECTS, *SEARCH_DIALECTS),
+        default=f"{DIALECTS[0]} for feeds; a server is asked",
+        fits=lambda kind: bool(getattr(kind, "dialects", ())),
     ),
     max_chunk_bytes=Flag(
         "Most bytes of one chunk, below 1,000,000,000.",
@@ -328,6 +338,10 @@ declare(
         PATH,
         key="rejects.accepted",
         affects_output=False,
+    ),
+    withhold=Flag(
+        "Do not hide documents of a search server whose new versions are rejected.",
+        key="rejects.withhold",
     ),
     accept_loss=Flag(
         "Convert without these fields, even acl and content.", FIELDS, key="loss.accept"

@@ -110,6 +110,16 @@ FRESH = Flag(
 """What --fresh means for a job, whose runs each have a folder of their own."""
 
 
+SET_KEY = Flag(
+    "Value of a key of a job file, also of one without a flag, as target.index=intranet.",
+    names=("--set",),
+    metavar="KEY=VALUE",
+    key=None,
+    affects_output=False,
+)
+"""What --set means for a conversion without a job file."""
+
+
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a job is run this time; `deadline` is in seconds since the epoch."""
 

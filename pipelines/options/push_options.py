@@ -27,6 +27,7 @@ from feedferry.transforms.sinks.push.settings import Keep, OnRefusal, PushSettin
 from feedferry.transforms.sinks.push.throttle.backlog import BacklogLimits
 from feedferry.transforms.sinks.push.throttle.window import SendWindow
 from feedferry.transforms.sinks.push.wire.auth import Auth
+from feedferry.transforms.sinks.push.wire.protocol import ApplianceProtocol
 
 PUSH_TO = Flag(
     "Push the output to this appliance, as `feedferry push --to`.",
@@ -74,6 +75,7 @@ class ApplianceOptions(msgspec.Struct, frozen=True, kw_only=True):
     window: SendWindow | None = None
     max_wait: float = 24 * 3600.0
     deadline: float | None = None
+    withhold: bool = True
 
 
 declare(
@@ -145,6 +147,7 @@ class PushOptions(msgspec.Struct, frozen=True, kw_only=True):
     replay: bool = False
     allow_older: bool = False
     keep: Keep = Keep.ALL
+    withhold: bool = True
     dry_run: bool = False
     max_rejects: int | None = None
     jobs: int = 1
@@ -172,6 +175,7 @@ declare(
     replay=Flag("Send accepted chunks again."),
     allow_older=Flag("Push a run of a job although a newer one was pushed."),
     keep=Flag("Chunk files to keep after the push.", key="push.keep_chunks"),
+    withhold=Flag("Do not hide documents of a search server whose new versions it refuses."),
     dry_run=Flag("Show what would be sent; send nothing.", names=("-n", "--dry-run")),
 )
 declare(
@@ -231,9 +235,10 @@ def check_pushed_format(options: ConvertOptions, push: PushSettings | None) -> N
 
 def _push_settings(words: Mapping[str, object]) -> PushSettings:
     """Return how an appliance is pushed to; raise ConfigError for options that do not fit it."""
-    from feedferry.transforms.sinks.push.wire.address import (
-        parse_target,  # --help does not load the codecs
+    from feedferry.pipelines.options.own_options import (
+        own_values,  # --help does not load the codecs
     )
+    from feedferry.transforms.sinks.push.wire.address import parse_target
 
     options = decode(ApplianceOptions, words)
     backlog = BacklogLimits(
@@ -242,7 +247,7 @@ def _push_settings(words: Mapping[str, object]) -> PushSettings:
         interval_seconds=options.backlog_interval,
     )
     target = parse_target(
-        options.url,
+        _address(options.url, own_values(words)),
         profile=options.profile,
         ca_file=options.ca_file,
         proxy=options.proxy,
@@ -252,6 +257,7 @@ def _push_settings(words: Mapping[str, object]) -> PushSettings:
         raise ConfigError(f"⟦gzip⟧: not for {target.url}, which takes no compressed requests")
     appliance = msgspec.structs.replace(
         target,
+        own=_own_options(target.protocol, words),
         gzip=options.gzip,
         connect_seconds=options.connect_timeout,
         write_seconds=options.write_timeout,
@@ -264,3 +270,26 @@ def _push_settings(words: Mapping[str, object]) -> PushSettings:
         max_wait_seconds=options.max_wait,
     )
     return msgspec.structs.replace(settings, **shared_options(options, PushSettings))
+
+
+def _address(url: str, own: Mapping[str, object]) -> str:
+    """Return the address with the option that follows it, if one is stated."""
+    from feedferry.transforms.sinks.push.wire.address import APPLIANCES
+
+    parts = [str(own[kind.path_option]) for kind in APPLIANCES if kind.path_option in own]
+    return "/".join([url.rstrip("/"), *parts]) if parts else url
+
+
+def _own_options(kind: ApplianceProtocol, words: Mapping[str, object]) -> msgspec.Struct | None:
+    """Return the options that only a kind of appliance has; it may have those of a conversion."""
+    from feedferry.pipelines.options.own_options import chosen_of, own_values
+
+    if kind.options is None:
+        return None
+    flags, names = flags_of(ConvertOptions), kind.options.__struct_fields__
+    shared = {
+        name: flags[name].parse(words[name])
+        for name in names
+        if name in flags and words.get(name) not in (None, ())
+    }
+    return kind.options(**shared, **chosen_of(own_values(words), kind.options))

@@ -51,7 +51,8 @@ class ValueType:
 
     The parser of a repeatable flag is called with all its texts. `schema` is the JSON Schema of a
     value in a job file; a list there is written with commas in a flag that is not repeatable. A
-    relative path in a job file is relative to the folder of the file.
+    relative path in a job file is relative to the folder of the file. `list_of` makes a list of an
+    object in a job file, and raises ValueError.
     """
 
     metavar: str
@@ -60,6 +61,7 @@ class ValueType:
     schema: Mapping[str, object] = field(default_factory=lambda: _TEXT_SCHEMA)
     is_path: bool = False
     names: Callable[[], Iterable[str]] = tuple
+    list_of: Callable[[Mapping[str, object]], list[str]] | None = None
 
 
 class RejectLimit(msgspec.Struct, frozen=True, kw_only=True):
@@ -248,6 +250,21 @@ def parse_mappings(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
     return tuple(fields.items())
 
 
+def list_mappings(fields: Mapping[str, object]) -> list[str]:
+    """Return the texts NAME=FIELD of an object FIELD: metadata:NAME.
+
+    >>> list_mappings({"author": "metadata:Author"})
+    ['Author=author']
+    """
+    texts = []
+    for target, source in fields.items():
+        kind, _, name = str(source).partition(":")
+        if kind != "metadata" or not name:
+            raise ValueError(f"{target}: {source!r}; expected metadata:NAME")
+        texts.append(f"{name}={target}")
+    return texts
+
+
 def parse_output(text: str, flag: str = "") -> str:
     """Return the name of a folder or file to write; raise ConfigError for stdout and a URL."""
     if text in ("", "-") or "://" in text:
@@ -378,7 +395,7 @@ AUTH = ValueType(
         "maxProperties": 1,
     },
 )
-MAPPINGS = ValueType("NAME=FIELD", parse_mappings)
+MAPPINGS = ValueType("NAME=FIELD", parse_mappings, list_of=list_mappings)
 CHARSET = ValueType("NAME", parse_charset)
 ENCODING = ValueType("NAME", parse_encoding)
 MIMETYPE = ValueType("TYPE", parse_mimetype)

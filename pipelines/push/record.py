@@ -18,6 +18,7 @@ from feedferry.schemas.account import Chunk
 from feedferry.schemas.receipt import ChunkState
 from feedferry.schemas.setting import in_flags
 from feedferry.transforms.rules.known_rejects import load_known_rejects
+from feedferry.transforms.rules.withheld_list import WITHHELD
 from feedferry.transforms.sinks.push.outcome import ChunkOutcome, PushAccount, write_rejects
 from feedferry.transforms.sinks.push.settings import Keep, PushSettings
 from feedferry.transforms.storage.atomic import write_json
@@ -54,7 +55,8 @@ def record_push(root: Path, account: PushAccount, settings: PushSettings) -> Pus
     folder = receipts_folder(root, settings)
     path = root / "rejects" / f"push-{folder.name}.avro"
     known = load_known_rejects(settings.accepted_rejects)
-    account = write_rejects(account, root=root, path=path, known=known)
+    withheld = None if settings.hide is None else folder / WITHHELD
+    account = write_rejects(account, root=root, path=path, withheld=withheld, known=known)
     report = as_json(account)
     if not (account.is_settled_before and _has_result(folder / REPORT, report)):
         write_json(folder / REPORT, report)

@@ -10,6 +10,7 @@ from feedferry.pipelines.terminal.summary import Summary
 from feedferry.schemas.account import Chunk, RejectSample
 from feedferry.schemas.receipt import ChunkState
 from feedferry.schemas.units import counted, format_clock
+from feedferry.transforms.rules.withheld_list import WITHHELD
 from feedferry.transforms.sinks.push.model import count_records
 from feedferry.transforms.sinks.push.outcome import (
     ChunkOutcome,
@@ -34,7 +35,9 @@ class PushReport(msgspec.Struct, frozen=True, kw_only=True):
     """The account of a push: the `report.json` next to its receipts.
 
     `sent_bytes`, `waited_seconds` and `seconds` do not count earlier pushes that it continues.
-    `steps` are what was done at the target before and after the chunks, with its replies.
+    `steps` are what was done at the target before and after the chunks, with its replies. `newer`
+    counts the records of which the target had newer versions, and `withheld` the refused documents
+    that it shows to no user.
     """
 
     version: int = 1
@@ -46,6 +49,8 @@ class PushReport(msgspec.Struct, frozen=True, kw_only=True):
     sent_bytes: int = 0
     attempts: int = 0
     notices: dict[str, int] = {}
+    newer: int = 0
+    withheld: int = 0
     steps: dict[str, str] = {}
     accepted_rejects: dict[str, int] = {}
     reject_samples: dict[str, tuple[RejectSample, ...]] = {}
@@ -88,6 +93,11 @@ def _lines(
         yield from (("refused", line) for line in _refusals(account.outcomes))
     for words, count in sorted(account.notices.items()):
         yield "notice", f"{words}: {count:,}"
+    if account.newer:
+        yield "newer", f"{account.newer:,} records; the target keeps the newer versions that it has"
+    if account.withheld:
+        documents = counted(account.withheld, "document")
+        yield "withheld", f"{documents} that no user finds, in {shown(folder)}/{WITHHELD}"
     if totals.refused:
         accepted = sum(account.accepted_rejects.values())
         known = f" ({accepted:,} accepted)" if accepted else ""
@@ -112,6 +122,8 @@ def as_json(account: PushAccount) -> dict[str, object]:
         sent_bytes=totals.bytes - account.earlier_bytes,
         attempts=totals.attempts,
         notices=account.notices,
+        newer=account.newer,
+        withheld=account.withheld,
         steps=account.steps,
         accepted_rejects=account.accepted_rejects,
         reject_samples=account.reject_samples,

@@ -21,6 +21,7 @@ from feedferry.pipelines.report.outcome import begin_of, outcome_of, seconds_of
 from feedferry.pipelines.report.page_text import MAX_ROWS, span_text
 from feedferry.pipelines.report.run_data import PushData, RunData, read_run_data
 from feedferry.schemas.notice import REFUSED
+from feedferry.transforms.rules.withheld_list import WITHHELD
 
 REPORT_PAGE = "report.html"
 """Name of the file in the folder of a run."""
@@ -37,6 +38,7 @@ _FILES = {
     "rejects": "the rejects with their original bytes, as Avro",
     "filtered.jsonl": "the records that the target does not need",
     "urls.txt": "URLs for the crawler of the appliance",
+    WITHHELD: "documents that no user finds, as their new versions are rejected",
     "merged-urls.csv": "URLs that several documents became by steps, with those",
     "shared-urls.csv": "URLs that several documents of the source have, with those",
     "unmapped-principals.csv": "principals that a step did not map",

@@ -47,6 +47,9 @@ OPENSEARCH_KIT = Kit(
     rare_losses=frozenset({"charset"}),
     targets=(
         Target(format="opensearch"),
-        Target(format="opensearch", own=(OpensearchOptions(pipeline="attachment"),)),
+        Target(
+            format="opensearch",
+            own=(OpensearchOptions(pipeline="attachment", fields=(("A", "own"),)),),
+        ),
     ),
 )

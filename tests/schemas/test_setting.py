@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from feedferry.pipelines.options.own_options import own_flags
 from feedferry.schemas.errors import ConfigError, RecordError, errors_worded
 from feedferry.schemas.setting import Setting, as_flag, in_flags, in_parameters, settings_in
 from support.reference import all_commands
@@ -36,7 +37,8 @@ def test_the_reason_of_a_reject_names_flags() -> None:
 
 
 def test_each_setting_in_a_message_is_a_flag_or_an_argument_of_a_command() -> None:
-    flags = {
+    flags = {f"--set {flag.key}" for flag in own_flags().values()}
+    flags |= {
         name
         for _, context in all_commands()
         for parameter in context.command.get_params(context)

@@ -21,7 +21,7 @@ from feedferry.schemas.errors import RecordError
 from feedferry.schemas.feed import FULL, is_web
 from feedferry.schemas.membership import Membership, RecordOrMembership
 from feedferry.schemas.notice import Loss
-from feedferry.schemas.record import Action, Content, Encoding, Provenance, Record
+from feedferry.schemas.record import Action, Arrival, Content, Encoding, Provenance, Record
 from feedferry.transforms.formats.fast_path.columns.cells import (
     Cells,
     plain,
@@ -87,7 +87,7 @@ def event_of(item: RecordOrMembership) -> Event:
     if isinstance(item, Membership):
         return Event(membership=replace(item, provenance=at))
     record = normalize(item)
-    is_ignored = is_web(at.datasource, at.feedtype)
+    is_ignored = record.arrival is Arrival.CRAWLED and is_web(at.datasource, at.feedtype)
     if is_ignored:
         record = replace(record, content=None, body=None, mimetype=None)
     content = record.content

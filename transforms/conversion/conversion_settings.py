@@ -45,7 +45,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     Records that are alike are converted in batches of at most `batch_records`, one by one if it is
     0; the result is the same. `steps` change records before they are normalized. `older_versions`
     is the name of the file with the versions of documents that are not to be written, in `folder`.
-    With `withhold`, a target that can do so shows documents that are rejected to nobody.
+    With `withhold`, a target that can do so shows documents that are rejected to no user.
     """
 
     folder: str

@@ -393,11 +393,13 @@ class SpanConversion:
         The target may have an earlier version, which may be shown to users whom this one denies.
         """
         feeds = self._feeds
-        if not feeds.withholds:
+        if not feeds.format.withholds:
+            return
+        format_ = find_format(self._span.format)
+        if format_ is not None and format_.holds_only_memberships:
             return
         datasource = reject.datasource or feeds.current.provenance.datasource
-        if not (datasource or self._settings.target.datasource):
-            return
+        is_known = datasource is not None or self._settings.target.datasource is not None
         provenance = Provenance(
             source=self._span.source,
             span=self._span.ordinal,
@@ -405,9 +407,12 @@ class SpanConversion:
             feedtype=reject.feedtype or feeds.current.provenance.feedtype,
         )
         for url in self._steps.urls_of(reject):
+            if not (self._settings.withhold and is_known):
+                self._account.leave_shown(url, reject)
+                continue
             record = withheld(url, provenance)
             feeds.enter(record)
-            self._account.withhold(record)
+            self._account.withhold(record, reject)
             yield record
 
     def _reject_version(self, reject: Reject, origin: Record | None) -> None:

@@ -37,7 +37,6 @@ class FeedTargets:
     def __init__(self, span: Span, settings: Settings, account: SpanAccount) -> None:
         self.format = settings.target_format
         self.has_feeds = self.format.has_document_feeds
-        self.withholds = self.format.withholds and settings.withhold
         self.current = CurrentFeed(_NO_PROVENANCE, None, _not_entered)
         self.groups = TargetFeed(memberships=True)
         self._groups_provenance = _NO_PROVENANCE

@@ -50,7 +50,7 @@ class FullFeedLog:
 
         A part of a stream that could not be read may be documents of any feed of its source.
         """
-        is_known = reject.stage != "read" or reject.feedtype is not None
+        is_known = reject.stage != "read"
         if (self._target.feedtype or (reject.feedtype if is_known else self._unknown)) != FULL:
             return
         source = "" if self._target.feedtype else reject.source

@@ -31,6 +31,7 @@ from feedferry.transforms.conversion.conversion_settings import UP_TO_DATE, Sett
 from feedferry.transforms.conversion.full_feeds import FullFeedLog
 from feedferry.transforms.rules.adapt import LEFT_OUT, check_loss
 from feedferry.transforms.rules.known_rejects import entry_of
+from feedferry.transforms.rules.withheld_list import WITHHELD, withheld_line
 from feedferry.transforms.sources import source_of
 from feedferry.transforms.sources.state_changes import SEEN, StateChangeFile
 from feedferry.transforms.storage.atomic import AtomicFile, RejectFile
@@ -58,6 +59,7 @@ class SpanAccount:
         self._new_rejects = 0
         self._uncrawled = AtomicFile(storage, f"{span.name}.urls.txt")
         self._filtered = AtomicFile(storage, f"{span.name}.filtered.jsonl")
+        self._withheld = AtomicFile(storage, f"{span.name}.{WITHHELD}")
         self.rejects = RejectFile(storage, f"{span.name}{SPAN_REJECTS}")
         self.changes = StateChangeFile(
             AtomicFile(storage, f"{span.name}{SEEN}"), keeps_rejected=source.keeps_rejected
@@ -121,15 +123,26 @@ class SpanAccount:
                 f"{reject.message}; this is more than the {limit} rejects that ⟦max_rejects⟧ allows"
             )
 
-    def withhold(self, record: Record) -> None:
-        """Count a record that shows a document to nobody, next to its reject."""
+    def withhold(self, record: Record, reject: Reject) -> None:
+        """Count and list a record that hides a document, next to the reject of the document."""
         self.counts["expanded"][record.action.value] += 1
-        detail = f"{record.url!r} is rejected; it is shown to nobody until its next version comes"
-        self.note(Notice(code="withheld", detail=detail, source=self._span.source))
+        url, datasource = record.url, record.provenance.datasource
+        self._withheld.write(withheld_line(url, datasource, reject))
+        detail = f"{url!r} is rejected; no user finds it until its next version comes"
+        self._note_at(reject, "withheld", f"{detail}; {WITHHELD} has all of them")
+
+    def leave_shown(self, url: str, reject: Reject) -> None:
+        """Count a rejected document whose earlier version is not hidden."""
+        detail = f"{url!r} is rejected; the target may show an earlier version as before"
+        self._note_at(reject, "not-withheld", detail)
+
+    def _note_at(self, reject: Reject, code: str, detail: str) -> None:
+        source, span, offset = reject.source, reject.span, reject.offset
+        self.note(Notice(code=code, detail=detail, source=source, span=span, offset=offset))
 
     def close(self, *, whole: bool) -> None:
         """Finish the files, or remove them."""
-        for file in (self.rejects, self._uncrawled, self._filtered):
+        for file in (self.rejects, self._uncrawled, self._filtered, self._withheld):
             file.close(whole=whole)
 
     def finish(self, chunks: list[Chunk]) -> tuple[Account, list[SpanFile]]:
@@ -142,5 +155,5 @@ class SpanAccount:
             setattr(account, name, dict(sorted((+counter).items())))
         account.full_feeds = list(self.full_feeds.feeds.values())
         account.holes = list(self.full_feeds.holes.values())
-        files = (self.rejects, self._uncrawled, self._filtered, self.changes)
+        files = (self.rejects, self._uncrawled, self._filtered, self._withheld, self.changes)
         return account, [file.written for file in files if file.written is not None]

@@ -426,6 +426,9 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     has_record_ends: bool = False
     """Whether a record states its end, so that the last record before a fault is known whole."""
 
+    dialects: tuple[str, ...] = ()
+    """The releases or kinds of the target that a user may state."""
+
     has_feedtypes: bool = False
     """Whether a chunk is pushed as a full or an incremental feed of a datasource."""
 

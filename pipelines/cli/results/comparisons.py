@@ -11,7 +11,7 @@ from feedferry.pipelines.compare.diff import ComparedInputs, diff, folded
 from feedferry.pipelines.compare.verify import find_listing, verify
 from feedferry.pipelines.folders.job_folders import find_run
 from feedferry.pipelines.job.file.job import verify_options
-from feedferry.pipelines.job.file.job_file import job_file_of, load_job
+from feedferry.pipelines.job.file.job_file import job_file_of, load_job, refuse_layers
 from feedferry.pipelines.observer.observer import Observer
 from feedferry.pipelines.options.compare_options import (
     TARGET,
@@ -49,6 +49,7 @@ def print_verification(words: Mapping[str, object]) -> int:
     """Print the documents that a target lacks; return the exit code."""
     inputs = _inputs(words)
     if (path := job_file_of(words)) is None:
+        refuse_layers(words)
         options = decode(VerifyOptions, words)
         appliance = find_listing(options, words)
     else:

@@ -15,6 +15,7 @@ from feedferry.pipelines.folders.locks import state_lock
 from feedferry.pipelines.options.convert_checks import docids, refuse_flags
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.pipelines.options.flags import shared_options
+from feedferry.pipelines.options.own_options import chosen_of
 from feedferry.pipelines.options.value_parsers import NO_OUTPUT
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.notice import REFUSED
@@ -107,9 +108,13 @@ def _own_options(options: ConvertOptions) -> tuple[msgspec.Struct, ...]:
     kinds = dict.fromkeys(kind for format_ in FORMATS for kind in format_.options)
     rule = docids(options)
     return tuple(
-        _from_options(kind, options, **{"docids": rule} if "docids" in fields else {})
+        _from_options(
+            kind,
+            options,
+            **{"docids": rule} if "docids" in kind.__struct_fields__ else {},
+            **chosen_of(options.own, kind),
+        )
         for kind in kinds
-        for fields in (kind.__struct_fields__,)
     )
 
 

@@ -28,6 +28,7 @@ from feedferry.schemas.span import Span
 from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.conversion.full_feed_checks import settle_full_feeds
 from feedferry.transforms.formats import by_name
+from feedferry.transforms.rules.withheld_list import HEAD, WITHHELD
 from feedferry.transforms.storage.atomic import (
     AtomicFile,
     link_or_copy,
@@ -43,7 +44,10 @@ _log = logging.getLogger(__name__)
 _COPY_BYTES = 1 << 20
 _SYNC_THREADS = 8
 _SYNC_FILES = 1000
-PUBLISHED = ("chunks", "rejects", MANIFEST, "urls.txt", "filtered.jsonl", *STEP_LISTS)
+PUBLISHED = (
+    *("chunks", "rejects", MANIFEST, "urls.txt", "filtered.jsonl", WITHHELD),
+    *STEP_LISTS,
+)
 """The files of a conversion in its output folder, apart from its report."""
 
 _APPENDED = (
@@ -81,6 +85,7 @@ def publish(
     _publish_rejects(account, work, output)
     _join(paths_of(work, account.files, ".urls.txt"), output / "urls.txt")
     _join(paths_of(work, account.files, ".filtered.jsonl"), output / "filtered.jsonl")
+    _join(paths_of(work, account.files, f".{WITHHELD}"), output / WITHHELD, head=HEAD)
     for name in STEP_LISTS:
         _link(work / name, output / name)
     if chunks_folder.exists():  # an interrupted run has published it
@@ -228,10 +233,12 @@ def _link(path: Path, published: Path) -> None:
         link_or_copy(path, published)
 
 
-def _join(parts: list[Path], path: Path) -> None:
-    """Concatenate files."""
+def _join(parts: list[Path], path: Path, *, head: bytes = b"") -> None:
+    """Concatenate files; without any, there is none."""
+    path.unlink(missing_ok=True)
     if parts:
         with whole_file(path) as stream:
+            stream.write(head)
             for part in parts:
                 with part.open("rb") as lines:
                     shutil.copyfileobj(lines, stream, _COPY_BYTES)

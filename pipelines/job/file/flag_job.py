@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from feedferry.pipelines.job.file.job import Job
+from feedferry.pipelines.job.file.job_file import words_with_set
 from feedferry.pipelines.job.file.job_keys import FEEDS, JobKey, job_keys
 from feedferry.pipelines.options.convert_checks import parse
 from feedferry.pipelines.options.convert_options import ConvertOptions
@@ -16,9 +17,10 @@ from feedferry.pipelines.options.push_options import (
     parse_push_to,
 )
 from feedferry.transforms.config.secrets import check_no_secret, with_absolute_files
+from feedferry.transforms.formats import OwnOptions
 
 _HIDDEN = "***"
-_OPTIONS = (ConvertOptions, ApplianceOptions, LogOptions)
+_OPTIONS = (ConvertOptions, ApplianceOptions, LogOptions, OwnOptions)
 
 
 def job_of_flags(words: Mapping[str, object]) -> Job:
@@ -26,6 +28,7 @@ def job_of_flags(words: Mapping[str, object]) -> Job:
 
     Raises ConfigError for flags that cannot be used.
     """
+    words = words_with_set(words)
     options, target = parse(words), parse_push_to(words)
     check_pushed_format(options, target)
     given = {

@@ -48,7 +48,7 @@ from feedferry.pipelines.options.push_options import (
     check_pushed_format,
     parse_push_to,
 )
-from feedferry.pipelines.options.value_parsers import DELIMITER, TEXT
+from feedferry.pipelines.options.value_parsers import DELIMITER, TEXT, TO
 from feedferry.schemas.check import CheckLine, ok
 from feedferry.schemas.errors import ConfigError, raise_together
 from feedferry.schemas.feed import FULL
@@ -71,6 +71,7 @@ from feedferry.transforms.config.yaml_structs import (
     profiles_of,
     read_text,
 )
+from feedferry.transforms.formats import OwnOptions
 from feedferry.transforms.sinks.push.settings import PushSettings
 from feedferry.transforms.sinks.push.throttle.window import zone_text
 from feedferry.transforms.sources import SPOOLS, find_source
@@ -104,15 +105,44 @@ def is_job_file(path: Path) -> bool:
 
 
 def job_file_of(words: Mapping[str, object]) -> Path | None:
-    """Return the only INPUT if it is a job file; raise ConfigError for --set without one."""
+    """Return the only INPUT if it is a job file."""
     inputs = words["inputs"]
     names = inputs if isinstance(inputs, tuple) else ()
     if len(names) == 1 and is_job_file(path := Path(names[0])):
         return path
+    return None
+
+
+def refuse_layers(words: Mapping[str, object]) -> None:
+    """Raise ConfigError for flags that change a job file, where there is none."""
     for name in OverrideOptions.__struct_fields__:
         if words.get(name) not in (None, ()):
             raise ConfigError(f"⟦{name}⟧: only with a job file; expected JOB as the only INPUT")
-    return None
+
+
+def words_with_set(words: Mapping[str, object]) -> dict[str, object]:
+    """Return the words of flags, and of the keys that --set states without a job file.
+
+    A flag has precedence over the key. Raise ConfigError for a key that only jobs have.
+    """
+    given = decode(OverrideOptions, words)
+    refuse_layers({"job_profile": given.job_profile})
+    if not given.overrides:
+        return {**words}
+    type_ = TO.parse(str(words.get("to_format")))
+    text = f"version: 1\njob: set\nsource: {{type: {FEEDS}}}\ntarget: {{type: {type_}}}\n"
+    settings, errors = _read_settings(Path("flags"), text, given, None)
+    keys = job_keys()
+    stated = {path: item for path, item in settings.items() if item.origin.startswith(BY_SET)}
+    errors += [
+        f"--set {path}: a key of job files; expected one of a conversion or its target"
+        for path in stated
+        if keys[path].options not in (ConvertOptions, ApplianceOptions, LogOptions, OwnOptions)
+    ]
+    if errors:
+        raise ConfigError("\n".join(errors))
+    by_set = {keys[path].declared.field: item.word for path, item in stated.items()}
+    return {**by_set, **{name: word for name, word in words.items() if word not in (None, ())}}
 
 
 def refuse_flags_of_keys(words: Mapping[str, object]) -> None:
@@ -156,7 +186,7 @@ def _read_settings(
     Without an environment, no variable is used, and values with references are not checked.
     """
     reader = _ValueReader(path.absolute().parent, environment)
-    pairs = frozenset(key.path for key in job_keys().values() if key.is_pair)
+    pairs = frozenset(key.path for key in job_keys().values() if key.has_object)
     layers = Layers(given.job_profile, [*map(_override, given.overrides)], pairs)
     decoded = decode_located(text, job_type(reader.read), name=str(path), layers=layers)
     errors, places = [*decoded.errors], decoded.places
@@ -297,6 +327,9 @@ def _typed(key: JobKey, value: object) -> object:
             raise ValueError(f"expected {key.expected}")
         return "=".join(pairs[0])
     elif key.is_list:
+        list_of = key.declared.value.list_of
+        if list_of is not None and isinstance(value, dict):
+            value = list_of(value)
         items = value if isinstance(value, list) else [value]
         if not all(isinstance(item, str) and item for item in items):
             raise ValueError
@@ -362,7 +395,8 @@ def _make_job(
     own = decode(JobOptions, {"name": path.stem, **_words(settings, JobOptions)})
     runs = Path(own.runs) if "runs" in settings else path.parent / own.runs
     home = runs.absolute() / own.name
-    given: dict[str, object] = {**words, **_words(settings, ConvertOptions), "output": str(home)}
+    stated = {**words, **_words(settings, ConvertOptions), **_words(settings, OwnOptions)}
+    given: dict[str, object] = {**stated, "output": str(home)}
     if given.get("from_format") == FEEDS:
         del given["from_format"]
     if has_state := _has_state(given, settings):
@@ -382,7 +416,7 @@ def _make_job(
         attempt(partial(check, convert))
     push = verify = None
     if "target.url" not in wrong:
-        push = attempt(lambda: _push_of(settings, words))
+        push = attempt(lambda: _push_of(settings, stated))
         verify = attempt(lambda: _verify_of(settings, push))
     if convert is not None:
         attempt(partial(check_pushed_format, convert, push))

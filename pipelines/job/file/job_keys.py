@@ -19,10 +19,11 @@ from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.pipelines.options.display_options import LogOptions
 from feedferry.pipelines.options.flags import FieldFlag, flags_of
 from feedferry.pipelines.options.job_options import JobOptions
+from feedferry.pipelines.options.own_options import own_flags
 from feedferry.pipelines.options.push_options import PUSH_TO, ApplianceOptions, PushOptions
 from feedferry.pipelines.options.value_parsers import TEXT
 from feedferry.transforms.config.yaml_structs import PROFILES, Value
-from feedferry.transforms.formats import FORMATS
+from feedferry.transforms.formats import FORMATS, OwnOptions
 from feedferry.transforms.registry import Named
 from feedferry.transforms.sources import SOURCES
 from feedferry.transforms.steps import StepConfig
@@ -116,6 +117,11 @@ class JobKey:
         return self.declared.value.schema.get("type") == "object"
 
     @property
+    def has_object(self) -> bool:
+        """Whether the value in a file may be an object, which a profile replaces as a whole."""
+        return self.is_pair or self.declared.value.list_of is not None
+
+    @property
     def has_references(self) -> bool:
         """Whether a text may have `${env:NAME}` and `${file:PATH}` in place of secrets."""
         return self.is_pair or self.declared.value.schema == TEXT.schema
@@ -161,6 +167,7 @@ def job_keys() -> Mapping[str, JobKey]:
         for declared in flags_of(options).values()
         if declared.key
     ]
+    keys += [JobKey(OwnOptions, declared) for declared in own_flags().values()]
     keys.sort(key=_order)
     first: dict[str, JobKey] = {}
     for key in keys:

@@ -167,9 +167,12 @@ def _key_schema(key: JobKey) -> Schema:
     declared = key.declared
     schema: Schema = {"type": "boolean"} if declared.is_switch else {**declared.value.schema}
     if key.is_list:
-        items = schema.get("items", schema)
+        items: object = schema.get("items", schema)
         least = {"minItems": 1} if key.is_required else {}
-        schema = {"anyOf": [items, {"type": "array", "items": items, **least}]}
+        choices: list[object] = [items, {"type": "array", "items": items, **least}]
+        if key.has_object:
+            choices.append({"type": "object", "additionalProperties": {"type": "string"}})
+        schema = {"anyOf": choices}
     default, help_text = declared.default_text, declared.flag.help
     return {
         "description": help_text + (f" Default: {default}." if default else ""),

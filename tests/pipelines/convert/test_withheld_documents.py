@@ -1,5 +1,6 @@
 """A rejected document is shown to nobody at a target that can withhold it."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -97,3 +98,67 @@ def test_a_target_with_acls_of_its_own_withholds_nothing() -> None:
     feed(PLAIN, UNREADABLE)
     convert("feed.xml", "-o", "out", "--to", "gsa-feed", "--fresh")
     assert "withheld" not in report("out")["account"]["notices"]
+
+
+def test_withheld_documents_are_listed_with_the_reasons() -> None:
+    feed(BROKEN, PLAIN, UNREADABLE)
+    written()
+    with Path("out/withheld.csv").open(encoding="utf-8", newline="") as lines:
+        rows = [*csv.DictReader(lines)]
+    assert [(row["url"], row["datasource"], row["code"], row["where"]) for row in rows] == [
+        (f"{HOST}broken", "docs", "acl-chain-broken", "feed.xml:1 (byte 94)"),
+        (f"{HOST}unreadable", "docs", "bad-base64", "feed.xml:1 (byte 343)"),
+    ]
+    assert rows[1]["message"] == "3 bytes that are no base64; expected base64"
+    assert "withheld.csv" in Path("out/report.html").read_text("utf-8")
+    notice = report("out")["account"]["notices"]["withheld"]
+    assert (notice["count"], notice["first"]["offset"]) == (2, 94)
+
+
+def test_the_first_record_of_a_feed_is_hidden_too() -> None:
+    feed(UNREADABLE)
+    assert written() == [("update", "unreadable", [])]
+
+
+def test_a_hole_of_a_full_feed_is_hidden_in_that_feed() -> None:
+    feed(UNREADABLE, PLAIN, feedtype="full")
+    assert written("--accept-holes") == [("update", "unreadable", []), ("index", "plain", ["*"])]
+    lines = [
+        json.loads(line) for line in Path("out/manifest.jsonl").read_text("utf-8").splitlines()
+    ]
+    assert [line["asked"] for line in lines] == ["full"]
+
+
+def test_a_rejected_group_hides_no_document() -> None:
+    group = "<membership><principal>staff</principal><principal>x</principal></membership>"
+    put(Path("feed.xml"), f"<xmlgroups>{group}</xmlgroups>".encode())
+    assert written("--datasource", "docs") == []
+    assert report("out")["account"]["reject_codes"] == {"bad-membership": 1}
+
+
+def test_the_list_has_all_of_them_in_the_order_of_the_input() -> None:
+    documents = (
+        UNREADABLE.replace("unreadable", f"{number:04},&quot;b&quot;") for number in range(300)
+    )
+    feed(*documents)
+    written("--span-bytes", "4KiB")
+    with Path("out/withheld.csv").open(encoding="utf-8", newline="") as lines:
+        urls = [row["url"] for row in csv.DictReader(lines)]
+    assert urls == [f'{HOST}{number:04},"b"' for number in range(300)]
+
+
+def test_a_run_without_rejects_has_no_list_also_of_an_earlier_run() -> None:
+    feed(UNREADABLE)
+    written()
+    feed(PLAIN)
+    written()
+    assert not Path("out/withheld.csv").exists()
+
+
+def test_nothing_is_hidden_without_withhold_and_the_account_says_so() -> None:
+    feed(PLAIN, BROKEN)
+    assert written("--no-withhold") == [("index", "plain", ["*"])]
+    notices = report("out")["account"]["notices"]
+    assert notices["not-withheld"]["count"] == 1
+    assert "withheld" not in notices
+    assert not Path("out/withheld.csv").exists()

@@ -263,7 +263,8 @@ def test_a_secret_is_looked_up_and_not_shown(tmp_path: Path) -> None:
     assert job.settings["source.base_url"] == f"https://${{file:{tmp_path}/host}}/"
     text = TREE.replace("datasource: pdfs", 'datasource: pdfs, dialect: "${env:HOST}"')
     assert errors(tmp_path, text) == [
-        "job.yaml:4:53: target.dialect: '${env:HOST}'; expected one of 7.x, 5.0"
+        "job.yaml:4:53: target.dialect: '${env:HOST}'; expected one of 7.x, 5.0, opensearch,"
+        " elasticsearch"
     ]
     text = TREE.replace("path: docs", 'path: "sftp://ida:${env:HOST}@h/docs/"')
     assert errors(tmp_path, text) == [

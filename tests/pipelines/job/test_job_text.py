@@ -14,6 +14,7 @@ from feedferry.pipelines.job.file.job_file import load_job
 from feedferry.pipelines.job.file.job_keys import OPTIONS, job_keys
 from feedferry.pipelines.job.file.job_text import json_schema, render
 from feedferry.pipelines.options.flags import flags_of
+from feedferry.pipelines.options.own_options import own_flags
 from feedferry.schemas.errors import ConfigError
 from support.archives import put
 from support.job_files import MARK, PAGE, examples, reference
@@ -93,6 +94,7 @@ def test_what_the_schema_refuses_is_refused_by_the_parser(tmp_path: Path, name: 
 
 def test_each_key_is_one_setting_with_an_own_variable() -> None:
     declared = {flag.key for options in OPTIONS for flag in flags_of(options).values() if flag.key}
+    declared |= {flag.key for flag in own_flags().values()}
     assert {*job_keys()} == declared
     variables = [key.variable for key in job_keys().values()]
     assert len({*variables}) == len(variables)

@@ -201,11 +201,28 @@ def test_a_plan_of_a_job_refuses_the_flags_of_its_keys(
     )
 
 
-def test_an_override_needs_a_job_file(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", "feeds", "--to", "jsonl", "--set", "jobs=2"]) == 2
-    assert capsys.readouterr().err.endswith(
-        "--set: only with a job file; expected JOB as the only INPUT\n"
-    )
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (
+            ["plan", "a.xml", "--to", "jsonl", "--profile", "night"],
+            "--profile: only with a job file; expected JOB as the only INPUT",
+        ),
+        (
+            ["verify", "a.xml", "--against", "b.xml", "--set", "jobs=2"],
+            "--set: only with a job file; expected JOB as the only INPUT",
+        ),
+        (
+            ["plan", "a.xml", "--to", "jsonl", "--set", "keep.runs=2"],
+            "--set keep.runs: a key of job files; expected one of a conversion or its target",
+        ),
+    ],
+)
+def test_some_overrides_need_a_job_file(
+    words: list[str], error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert capsys.readouterr().err.endswith(f"{error}\n")
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ def test_defaults_are_the_documented_ones() -> None:
     assert (options.max_chunk_bytes, options.span_bytes) == (None, AUTO)
     assert (options.max_content_bytes, options.max_token_bytes) == (20_971_520, 16_777_216)
     assert (options.min_records, options.max_delete_percent) == (1, Decimal(20))
-    assert (options.zone, options.dialect, options.delimiter) == ("UTC", "7.x", "\0")
+    assert (options.zone, options.dialect, options.delimiter) == ("UTC", None, "\0")
 
 
 def test_each_option_is_parsed() -> None:

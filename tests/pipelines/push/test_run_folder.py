@@ -78,6 +78,8 @@ def test_the_report_of_a_push_as_json() -> None:
         "sent_bytes": 5000,
         "attempts": 6,
         "notices": {"OK, 'Not found'": 2},
+        "newer": 0,
+        "withheld": 0,
         "steps": {},
         "accepted_rejects": {},
         "reject_samples": {},

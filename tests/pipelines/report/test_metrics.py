@@ -71,6 +71,7 @@ def test_the_metrics_are_those_of_the_last_run_that_ended(tmp_path: Path) -> Non
         'records{job="intranet",result="rejected"}': 113,
         'records{job="intranet",result="filtered"}': 41,
         'new_rejects{job="intranet"}': 102,
+        'withheld{job="intranet"}': 0,
         'losses{job="intranet",field="acl"}': 48,
         'losses{job="intranet",field="pagerank"}': 1_704,
         'read_bytes{job="intranet"}': 5_812_443_102,
@@ -79,6 +80,7 @@ def test_the_metrics_are_those_of_the_last_run_that_ended(tmp_path: Path) -> Non
         'pushed_records{job="intranet",result="accepted"}': 413_886,
         'pushed_records{job="intranet",result="refused"}': 12,
         'pushed_records{job="intranet",result="left"}': 0,
+        'newer{job="intranet"}': 0,
         'pushed_bytes{job="intranet"}': 2_204_117_002,
         'wait_seconds{job="intranet"}': 1_312.4,
     }

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from feedferry.schemas.record import Action, Arrival, Content, Provenance, Record
 from feedferry.transforms.compare.differences import fields_of
-from feedferry.transforms.compare.events import Event
+from feedferry.transforms.compare.events import Event, event_of
 from feedferry.transforms.compare.history import Document, FeedHistory
 from feedferry.transforms.sinks.push.wire.rehearsal_documents import LISTED_FIELDS, listed_document
 from support.feed_histories import PostedFeed, feeds, results
@@ -57,3 +58,22 @@ def shown(document: Document | None) -> dict[str, object]:
 @given(st.lists(feeds(), min_size=1, max_size=4))
 def test_a_history_makes_the_documents_of_a_rehearsal_appliance(history: list[PostedFeed]) -> None:
     assert folded(history) == held(history)
+
+
+@pytest.mark.parametrize(
+    ("arrival", "size"), [(Arrival.PUSHED, 4), (Arrival.CRAWLED, None)], ids=["pushed", "crawled"]
+)
+def test_a_content_of_the_datasource_web_is_compared_unless_the_appliance_crawls_it(
+    arrival: Arrival, size: int | None
+) -> None:
+    at = Provenance(datasource="web", feedtype="incremental")
+    record = Record(
+        url="http://a.example.com/",
+        action=Action.ADD,
+        arrival=arrival,
+        content=Content(b"text"),
+        mimetype="text/plain",
+        provenance=at,
+    )
+    event = event_of(record)
+    assert (event.size, event.record.mimetype) == (size, "text/plain" if size else None)

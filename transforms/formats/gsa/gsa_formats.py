@@ -24,12 +24,12 @@ from feedferry.transforms.formats.element_names import ElementNames
 
 
 class FeedOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """`dialect` is the release of the feeds protocol; empty metadata may become `placeholder`.
+    """`dialect` is the release of the feeds protocol, 7.x if none is stated.
 
-    `groups` is what to do with groups next to documents.
+    Empty metadata may become `placeholder`. `groups` is what to do with groups next to documents.
     """
 
-    dialect: str = DIALECTS[0]
+    dialect: str | None = None
     empty_metadata: str = EMPTY_METADATA[0]
     placeholder: str = "_noname_"
     groups: str = GROUPS_CHOICES[0]
@@ -163,6 +163,7 @@ GSA_FEED = Format(
     adapter=deferred("gsa.adapt_feed:adapter"),
     has_feedtypes=True,
     options=(FeedOptions, ContentOptions),
+    dialects=DIALECTS,
     has_record_ends=True,
 )
 

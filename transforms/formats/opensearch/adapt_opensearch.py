@@ -27,8 +27,13 @@ MAX_KEYWORD_BYTES = 32_000
 
 def adapter(target: Target) -> Adapter:
     """Return the function that adapts records to documents of an index."""
-    has_pipeline = target.of(OpensearchOptions).pipeline is not None
-    fit = partial(_fit, has_pipeline=has_pipeline, max_bytes=target.max_content_bytes)
+    options = target.of(OpensearchOptions)
+    fit = partial(
+        _fit,
+        has_pipeline=options.pipeline is not None,
+        named={name.lower(): field for name, field in options.fields},
+        max_bytes=target.max_content_bytes,
+    )
     return hold(HOLDS, target, refuse=_refuse, fit=fit)
 
 
@@ -42,7 +47,7 @@ def _refuse(record: Record) -> None:
         )
 
 
-def _fit(draft: Draft, *, has_pipeline: bool, max_bytes: int) -> None:
+def _fit(draft: Draft, *, has_pipeline: bool, named: dict[str, str], max_bytes: int) -> None:
     if is_deletion(draft.record):
         return
     content = draft.record.content
@@ -59,6 +64,8 @@ def _fit(draft: Draft, *, has_pipeline: bool, max_bytes: int) -> None:
             if is_acl_name(meta.name):
                 draft.lose("acl", f"metadata {meta.name!r}")
         fit_metadata(draft, _fit_meta)
+        if named:
+            _metadata_as_fields(draft, named)
     if draft.record.fields:
         draft.change(fields=tuple(_fit_field(draft, field) for field in draft.record.fields))
     if acl is not None and is_alone(draft.record):
@@ -90,6 +97,23 @@ def _fit_meta(draft: Draft, meta: Meta) -> Meta | None:
         return None
     value = _cut(draft, "metadata", meta.name, meta.value)
     return meta if value is meta.value else Meta(meta.name, value)
+
+
+def _metadata_as_fields(draft: Draft, named: dict[str, str]) -> None:
+    """Move metadata that the user names to fields, unless the record has such a field."""
+    record = draft.record
+    present = {field.name for field in record.fields}
+    fields: dict[str, list[str]] = {}
+    remaining = []
+    for meta in record.metadata:
+        name = named.get(meta.name.lower())
+        if name is None or name in present:
+            remaining.append(meta)
+        else:
+            fields.setdefault(name, []).append(meta.value)
+    if fields:
+        new = (Field(name, tuple(values), len(values) > 1) for name, values in fields.items())
+        draft.change(metadata=tuple(remaining), fields=(*record.fields, *new))
 
 
 def _fit_field(draft: Draft, field: Field) -> Field:

@@ -32,17 +32,13 @@ from feedferry.schemas.reject import KEPT_BYTES, Place, Reject, record_error, re
 from feedferry.schemas.span import Span
 from feedferry.transforms.access.index_fields import acl_of_fields, field_names
 from feedferry.transforms.formats.base import MORE_BYTES, ReadOptions, ReadResult
+from feedferry.transforms.formats.opensearch.opensearch_format import OWN_FIELDS
 from feedferry.transforms.formats.places import LinePlaces
 from feedferry.transforms.formats.text.dates import parse_date
 
 ACTION = re.compile(rb'\s*\{\s*"(index|create|update|delete)"\s*:\s*\{')
 _DELETE = b"delete"
 _ACCESS = frozenset(field_names())
-_TEXTS = ("title", "description", "keywords", "body", "mimetype")
-_OWN = frozenset(
-    (*_TEXTS, "version", "changed_by", "url", "datasource", "display_url", "categories", "data")
-)
-_PLAIN = _OWN | {"size", "modified", "meta", "fields"}
 _NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -153,8 +149,8 @@ def document_of(
         categories=tuple(_texts_of(stated, "categories")) if "categories" in stated else (),
         size=size,
         modified=None if modified is None else _moment(modified, zone),
-        metadata=(*_metadata(stated.get("meta"), "meta"), *_others(stated)),
-        fields=tuple(_fields(stated.get("fields"))),
+        metadata=tuple(_metadata(stated.get("meta"), "meta")),
+        fields=(*_fields(stated.get("fields"), "fields"), *_fields(_others(stated), "a field")),
         acl=acl_of_fields(access),
         crawl=None if display_url is None else Crawl(display_url=display_url),
         provenance=msgspec.structs.replace(provenance, datasource=datasource),
@@ -224,15 +220,14 @@ def _metadata(values: object, name: str) -> Iterator[Meta]:
             yield Meta(key, one if isinstance(one, str) else msgspec.json.encode(one).decode())
 
 
-def _others(stated: dict[str, object]) -> Iterator[Meta]:
-    """Yield the fields of users and of other programs as metadata."""
-    others = {name: value for name, value in stated.items() if name not in _PLAIN | _ACCESS}
-    yield from _metadata(others, "a field")
+def _others(stated: dict[str, object]) -> dict[str, object]:
+    """Return the fields of users and of other programs."""
+    return {name: value for name, value in stated.items() if name not in OWN_FIELDS}
 
 
-def _fields(values: object) -> Iterator[Field]:
+def _fields(values: object, place: str) -> Iterator[Field]:
     named: dict[str, list[str]] = {}
-    for meta in _metadata(values, "fields"):
+    for meta in _metadata(values, place):
         named.setdefault(meta.name, []).append(meta.value)
     stated = values if isinstance(values, dict) else {}
     for name, texts in named.items():

@@ -60,7 +60,9 @@ class BulkEncoder(Encoder):
 
     def __init__(self, options: WriteOptions = WriteOptions()) -> None:
         self._datasource = options.feed.datasource
-        self._pipeline = options.of(OpensearchOptions).pipeline
+        own = options.of(OpensearchOptions)
+        self._pipeline = own.pipeline
+        self._own = frozenset(name for _, name in own.fields)
         self._access: dict[int, tuple[Acl, AccessFields]] = {}
 
     def encode(self, record: Record) -> bytes:
@@ -109,8 +111,11 @@ class BulkEncoder(Encoder):
             for meta in record.metadata:
                 values.setdefault(meta.name, []).append(meta.value)
             document["meta"] = values
-        if record.fields:
-            document["fields"] = {field.name: field.values for field in record.fields}
+        others: dict[str, tuple[str, ...]] = {}
+        for field in record.fields:
+            (document if field.name in self._own else others)[field.name] = field.values
+        if others:
+            document["fields"] = others
         if record.acl is not None:
             return document | self._access_of(record.acl)
         is_hidden = crawl is not None and bool(crawl.secure)

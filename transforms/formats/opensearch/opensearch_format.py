@@ -1,10 +1,16 @@
 """The format of `_bulk` requests: what a document of an index may have."""
 
 import re
+from collections.abc import Iterable
+from typing import Annotated
 
 import msgspec
 
+from feedferry.schemas.choices import SEARCH_DIALECTS
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.own_key import OwnKey
 from feedferry.schemas.record import Action
+from feedferry.transforms.access.index_fields import field_names
 from feedferry.transforms.formats.base import Format, Holds, Kind, KindRefusal, deferred
 
 MAX_ID_BYTES = 512
@@ -20,10 +26,41 @@ No push has a thousand records in a microsecond, so that those of a later one ar
 """
 
 
-class OpensearchOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """`pipeline` is the ingest pipeline that extracts the text of documents that are no text."""
+PIPELINE = OwnKey(help="Ingest pipeline that extracts the text of documents that are no text.")
 
-    pipeline: str | None = None
+
+class OpensearchOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of documents: `fields` are metadata and the fields of their own that they become."""
+
+    pipeline: Annotated[str | None, PIPELINE] = None
+    fields: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        check_names(name for _, name in self.fields)
+
+
+OWN_FIELDS = frozenset(
+    (
+        *("version", "changed_by", "url", "datasource", "display_url", "title", "description"),
+        *("keywords", "body", "mimetype", "categories", "data", "size", "modified", "meta"),
+        *("fields", *field_names()),
+    )
+)
+"""The names of the fields of a document, apart from those of users."""
+
+
+def check_names(names: Iterable[str], *, where: str = "⟦fields⟧") -> None:
+    """Raise ConfigError for the name of a field that is not a user's.
+
+    In a name, a dot begins the name of a field below another one.
+    """
+    for name in names:
+        if not name or name.startswith("_") or name.partition(".")[0] in OWN_FIELDS:
+            raise ConfigError(
+                f"{where}: {name!r}: a field that feedferry has; expected another name"
+                if name.partition(".")[0] in OWN_FIELDS
+                else f"{where}: {name!r}; expected a name that does not begin with _"
+            )
 
 
 HOLDS = Holds(
@@ -66,6 +103,7 @@ OPENSEARCH = Format(
     adapter=deferred("opensearch.adapt_opensearch:adapter"),
     holds=HOLDS,
     options=(OpensearchOptions,),
+    dialects=SEARCH_DIALECTS,
     has_feedtypes=True,
     is_common_text=True,
     has_record_ends=True,

@@ -5,12 +5,14 @@ The parser never sees a DOCTYPE, so there are no entities to expand, and it has 
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache, lru_cache
 from typing import IO, Generic, NamedTuple, TypeVar
 
 from lxml import etree
+from msgspec.structs import replace
 
-from feedferry.schemas.errors import RecordError
+from feedferry.schemas.errors import FormatError, RecordError
 from feedferry.schemas.feed import FeedHeader
 from feedferry.schemas.membership import Membership
 from feedferry.schemas.notice import Notice
@@ -128,6 +130,8 @@ class ElementReader(Generic[Built]):
                 continue
             result = self._parse(item) if isinstance(item, RawElement) else item
             del item  # a large element must not be held while its record is in use
+            if isinstance(result, Reject) and result.datasource is None:
+                result = self._in_feed(result, self._scanner.context)
             yield result
             if isinstance(result, Reject) and result.code == HEADER_DAMAGED:
                 yield self._header_damaged(result)
@@ -184,7 +188,18 @@ class ElementReader(Generic[Built]):
     def _reject(self, raw: RawElement, exc: RecordError) -> Reject:
         text = self._scanner.original(raw.text)
         place = Place(raw.offset, len(text), raw.line)
-        return reject_bytes(exc, span=self._span, place=place, data=text, url=find_url(raw.text))
+        url = find_url(raw.text)
+        reject = reject_bytes(exc, span=self._span, place=place, data=text, url=url)
+        return self._in_feed(reject, raw.context)
+
+    def _in_feed(self, reject: Reject, context: ElementContext) -> Reject:
+        """Return a reject with the feed that it was found in, if its header can be used."""
+        if self._grammar.header is None:
+            return reject
+        with suppress(FormatError):  # the next record raises it
+            header = self._grammar.header(context)
+            return replace(reject, datasource=header.datasource, feedtype=header.feedtype)
+        return reject
 
 
 def parse_element(raw: RawElement, names: ElementNames, *, max_tags: int) -> ParsedElement:

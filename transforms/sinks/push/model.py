@@ -136,10 +136,12 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The meaning of a response, with a message for the operator.
 
     `refused` are single records of an accepted chunk, numbered from the start of the request.
-    `notices` are remarks of the appliance about records that it took.
+    `notices` are remarks of the appliance about records that it took. `newer` counts the records of
+    which it has newer versions.
     """
 
     meaning: ResponseMeaning
     message: str = ""
     refused: tuple[Refusal, ...] = ()
     notices: tuple[str, ...] = ()
+    newer: int = 0

@@ -13,6 +13,7 @@ from feedferry.schemas.errors import FINDINGS_EXIT, RecordError
 from feedferry.schemas.receipt import ChunkState, Receipt, Refusal, RefusalOf
 from feedferry.schemas.reject import Reject
 from feedferry.transforms.rules.known_rejects import entry_of
+from feedferry.transforms.rules.withheld_list import WithheldList
 from feedferry.transforms.sinks.push.model import ERASING_FEEDTYPES, count_records
 from feedferry.transforms.sinks.push.throttle.backlog import BacklogCount
 from feedferry.transforms.storage.atomic import RejectFile
@@ -55,7 +56,8 @@ class PushAccount(msgspec.Struct, frozen=True, kw_only=True):
     reason that is. `accepted_rejects` and `reject_samples` are those of the refused records, as in
     the account of a conversion; they are known when the rejects are written.
     `earlier_chunks` were settled by earlier pushes, which sent `earlier_bytes`. `steps` are those
-    before and after the chunks that are done, with the replies.
+    before and after the chunks that are done, with the replies. `newer` counts the records of which
+    the target had newer versions, and `withheld` the refused documents that it shows to no user.
     """
 
     target: str
@@ -63,6 +65,8 @@ class PushAccount(msgspec.Struct, frozen=True, kw_only=True):
     earlier_chunks: int = 0
     earlier_bytes: int = 0
     notices: dict[str, int] = {}
+    newer: int = 0
+    withheld: int = 0
     steps: dict[str, str] = {}
     accepted_rejects: dict[str, int] = {}
     reject_samples: dict[str, tuple[RejectSample, ...]] = {}
@@ -177,12 +181,17 @@ def outcome_of(chunk: Chunk, receipts: list[Receipt]) -> ChunkOutcome:
 
 
 def write_rejects(
-    account: PushAccount, *, root: Path, path: Path, known: Container[str] = ()
+    account: PushAccount,
+    *,
+    root: Path,
+    path: Path,
+    withheld: Path | None = None,
+    known: Container[str] = (),
 ) -> PushAccount:
     """Write all refused records, in the order of the chunks; if there are none, remove the file.
 
-    Return the account with samples, and with the rejects that are in the list `known`. It ends well
-    if all are.
+    The list `withheld` has those with a URL. Return the account with samples, and with the rejects
+    that are in the list `known`. It ends well if all are.
 
     A chunk of several records that was refused as a whole is one reject, with its first bytes. Its
     file is kept.
@@ -190,6 +199,7 @@ def write_rejects(
     rejects = RejectFile(LocalStorage(path.parent), path.name)
     samples = dict[str, tuple[RejectSample, ...]]()
     accepted = Counter[str]()
+    hidden = None if withheld is None else WithheldList(withheld)
     for outcome in account.outcomes:
         if not outcome.refused and outcome.state is not ChunkState.REFUSED:
             continue
@@ -199,6 +209,10 @@ def write_rejects(
             accepted[reject.code] += is_accepted
             rejects.add(reject)
             add_reject_sample(samples, reject, is_accepted=is_accepted)
+            if hidden is not None and reject.url:
+                hidden.add(reject.url, outcome.chunk.datasource, reject)
+    if hidden is not None:
+        account = msgspec.structs.replace(account, withheld=hidden.close())
     if not rejects.count:
         path.unlink(missing_ok=True)  # an earlier push wrote it; its records are accepted now
         return account

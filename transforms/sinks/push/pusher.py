@@ -120,6 +120,7 @@ class ChunkSender:
         self._lock = threading.Lock()
         self._consecutive_refusals = 0
         self.notices: Counter[str] = Counter()
+        self.newer = 0
 
     def send(self, chunk: Chunk) -> None:
         """Send a chunk; the chunks of one datasource must be sent in order.
@@ -249,7 +250,7 @@ class ChunkSender:
         An earlier version of a document might be shown to users whom the refused one denies. Raise
         TargetError if that fails: the part is then sent again.
         """
-        hide = self.settings.appliance.protocol.hide
+        hide = self.settings.hide
         if hide is None:
             return
         splitter = self._splitters[part.chunk.ordinal]
@@ -307,6 +308,7 @@ class ChunkSender:
             is_refused = refused == part.records
             self._consecutive_refusals = self._consecutive_refusals + refused if is_refused else 0
             consecutive = self._consecutive_refusals
+            self.newer += verdict.newer
             for notice in verdict.notices:
                 is_counted = notice in self.notices or len(self.notices) < MAX_NOTICES
                 self.notices[notice if is_counted else OTHER_NOTICES] += 1
@@ -447,6 +449,7 @@ class Pusher:
             earlier_chunks=len(earlier) - len(remaining),
             earlier_bytes=earlier_bytes,
             notices=dict(sender.notices),
+            newer=sender.newer,
             steps=steps.done,
             stopped=None if is_settled else _text_of(error or PushInterrupted()),
             exit_code=(_error_code(error) if error else 0) or FINDINGS_EXIT * has_refusals,

@@ -7,7 +7,7 @@ import msgspec
 from feedferry.transforms.net.retry import RetryPolicy
 from feedferry.transforms.sinks.push.throttle.backlog import BacklogLimits
 from feedferry.transforms.sinks.push.throttle.window import SendWindow
-from feedferry.transforms.sinks.push.wire.protocol import Appliance
+from feedferry.transforms.sinks.push.wire.protocol import Appliance, Hide
 
 
 class OnRefusal(enum.Enum):
@@ -49,7 +49,8 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     `replay`, the chunks of a finished push are sent again. `groups_mode` is the feedtype of the
     first groups feed of each groupsource, `replace` or `cleanup`; without it, feedtypes are as
     stated. `accepted_rejects` is the path of a list of known rejects. With `allow_older`, a run is
-    pushed although a newer one was.
+    pushed although a newer one was. With `withhold`, an appliance that can do so shows the earlier
+    versions of refused documents to no user.
     """
 
     appliance: Appliance
@@ -68,3 +69,9 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     groups_mode: str | None = None
     accepted_rejects: str | None = None
     allow_older: bool = False
+    withhold: bool = True
+
+    @property
+    def hide(self) -> Hide | None:
+        """Return what makes a request that hides documents, None if refused ones stay visible."""
+        return self.appliance.protocol.hide if self.withhold else None

@@ -30,7 +30,8 @@ def by_either(markup: bytes) -> list[Record | Reject]:
 
 
 def by_parser(markup: bytes) -> list[Record | Reject]:
-    return elements(markup, Grammar(FEED_NAMES, FeedRecordBuilder(Span(), USUAL).build))
+    builder = FeedRecordBuilder(Span(), USUAL)
+    return elements(markup, Grammar(FEED_NAMES, builder.build, header=builder.header))
 
 
 def by_templates(markup: bytes) -> list[Record | Reject]:

@@ -238,3 +238,12 @@ def test_a_header_names_datasource_and_feedtype(
 ) -> None:
     context = feed_context(ElementContext(header=markup))
     assert (context.datasource, context.feedtype) == expected
+
+
+def test_a_reject_states_the_feed_that_it_was_found_in() -> None:
+    rejects = read(f'<record url="{URL}" action="ad"/>\n<stray/>', datasource="wiki")
+    assert [
+        (reject.code, reject.datasource, reject.feedtype)
+        for reject in rejects
+        if isinstance(reject, Reject)
+    ] == [("bad-action", "wiki", "full"), ("stray", "wiki", "full")]

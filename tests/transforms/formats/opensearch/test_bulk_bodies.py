@@ -161,10 +161,10 @@ def test_a_text_that_is_no_unicode_is_rejected() -> None:
         BulkEncoder().encode(replace(DOCUMENT, title="\ud800"))
 
 
-def test_a_document_of_others_keeps_unknown_fields_as_metadata_and_is_shown_to_nobody() -> None:
+def test_a_document_of_others_keeps_unknown_fields_and_is_shown_to_no_user() -> None:
     [record] = records_of({"create": {"_id": "7"}}, {"name": "Quay", "size": 3, "tags": ["a", 1]})
     assert (record.url, record.size, record.acl) == ("7", 3, Acl())
-    assert record.metadata == (Meta("name", "Quay"), Meta("tags", "a"), Meta("tags", "1"))
+    assert record.fields == (Field("name", ("Quay",)), Field("tags", ("a", "1"), many=True))
 
 
 @pytest.mark.parametrize(

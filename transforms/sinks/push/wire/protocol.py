@@ -16,6 +16,7 @@ from feedferry.schemas.account import Chunk
 from feedferry.schemas.check import CheckLine
 from feedferry.schemas.feed import FULL
 from feedferry.schemas.record import Record
+from feedferry.transforms.formats.base import Own
 from feedferry.transforms.sinks.push.model import (
     REQUEST_BYTES_LIMIT,
     ApplianceResponse,
@@ -67,6 +68,10 @@ class SendContext(NamedTuple):
     profile: str = ""
     feedtype: str | None = None
     begun: object = None
+
+
+Hide = Callable[[list[tuple[int, str]], ChunkPart, SendContext], tuple[str, RequestBody]]
+"""Makes a request that shows documents to no user, by their numbers in a chunk and their URLs."""
 
 
 class RunSession(Protocol):
@@ -148,6 +153,9 @@ class ApplianceReader(Protocol):
 class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     """How one kind of appliance takes feeds, and what it can do.
 
+    `options` is the struct of the options that only this kind has; fields that have an `OwnKey` are
+    keys of a job. The option `path_option` follows the address that a user states.
+
     The first of its `endpoints` takes documents. `find_url` returns the URL of an appliance at an
     address, None for an address of another kind; `addresses` describes them in messages. A kind
     that `takes_any_path` is asked after the others. `make_cleanup` makes the request that removes
@@ -183,6 +191,8 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     endpoints: tuple[Endpoint, ...]
+    options: type[msgspec.Struct] | None = None
+    path_option: str = ""
     addresses: str
     find_url: Callable[[Address], str | None]
     takes_any_path: bool = False
@@ -191,9 +201,7 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     fix_address: str
     fix_trust: str
     make_request: Callable[[ChunkPart, SendContext], tuple[str, RequestBody]]
-    hide: (
-        Callable[[list[tuple[int, str]], ChunkPart, SendContext], tuple[str, RequestBody]] | None
-    ) = None
+    hide: Hide | None = None
     judge: Callable[[ApplianceResponse, ChunkPart | None], Verdict | None]
     judge_probe: Callable[[ApplianceResponse], CheckLine]
     check: Callable[[ApplianceReader], Iterable[CheckLine]] | None = None
@@ -238,7 +246,8 @@ class Appliance(msgspec.Struct, frozen=True, kw_only=True):
     `url` is the one that its kind has found at the address. `ca_file` replaces the certificate
     authorities of the system. Without `proxy`, none is used; without `auth`, no credentials are
     sent. Each timeout limits one step of a request; `reply_seconds` limits the head of a response,
-    and again its body. With `gzip`, small requests are compressed.
+    and again its body. With `gzip`, small requests are compressed. `own` are the options that only
+    its kind has.
     """
 
     protocol: ApplianceProtocol
@@ -251,6 +260,11 @@ class Appliance(msgspec.Struct, frozen=True, kw_only=True):
     write_seconds: float = 60.0
     reply_seconds: float = 900.0
     gzip: bool = False
+    own: msgspec.Struct | None = None
+
+    def of(self, kind: type[Own]) -> Own:
+        """Return the options of its kind; the defaults of their struct if none are stated."""
+        return self.own if isinstance(self.own, kind) else kind()
 
     @property
     def target(self) -> str:

@@ -25,7 +25,6 @@ from feedferry.transforms.sinks.push.wire.opensearch.bulk_request import make_re
 from feedferry.transforms.sinks.push.wire.opensearch.indexes import RunIndexes, begin, finish
 from feedferry.transforms.sinks.push.wire.opensearch.mapping import alias_suffix, mapping
 from feedferry.transforms.sinks.push.wire.opensearch.opensearch import OPENSEARCH_CLUSTER
-from feedferry.transforms.sinks.push.wire.opensearch.results import NEWER
 from feedferry.transforms.sinks.push.wire.protocol import Appliance
 from feedferry.transforms.sinks.push.wire.responses import judge_response
 
@@ -107,12 +106,6 @@ def test_a_request_names_an_alias_and_the_versions_follow_the_record_in_the_run(
             (),
         ),
         (
-            [("index", 409, ("version_conflict_engine_exception", "[1]")), ("index", 201, None)],
-            ResponseMeaning.ACCEPTED,
-            (),
-            (NEWER,),
-        ),
-        (
             [("index", 201, None), ("index", 429, ("rejected_execution_exception", "queue"))],
             ResponseMeaning.RETRY,
             (),
@@ -167,6 +160,15 @@ def test_the_results_of_actions_decide(
     body = json.dumps({"errors": True, "items": results}).encode()
     verdict = judge(ApplianceResponse(status=200, body=body), part_of(chunk(1, URLS[:2])))
     assert (verdict.meaning, verdict.refused, verdict.notices) == (meaning, refused, notices)
+
+
+def test_a_conflict_of_versions_is_counted_as_newer_there() -> None:
+    error = {"type": "version_conflict_engine_exception", "reason": "[1]"}
+    items = [{"index": {"status": 409, "error": error}}, {"index": {"status": 201}}]
+    body = json.dumps({"errors": True, "items": items}).encode()
+    verdict = judge(ApplianceResponse(status=200, body=body), part_of(chunk(1, URLS[:2])))
+    assert verdict.meaning is ResponseMeaning.ACCEPTED
+    assert (verdict.newer, verdict.refused, verdict.notices) == (1, (), ())
 
 
 @pytest.mark.parametrize(
@@ -328,7 +330,7 @@ def test_a_full_feed_that_is_not_complete_is_never_searched(refused: int) -> Non
     session = ClusterSession([chunk(1, URLS, "full")], reply)
     begin(session)
     session.refused = refused
-    expected = "1 records were refused" if refused else "1 documents in the new index"
+    expected = "refused: 1 record, so" if refused else "1 documents in the new index"
     with pytest.raises(TargetError, match=expected):
         finish(session)
     assert not [path for _, path, _ in session.requests if path == "/_aliases"]

@@ -3,15 +3,19 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from feedferry.schemas.check import CheckLine
 from feedferry.transforms.sinks.push.model import ApplianceResponse
 from feedferry.transforms.sinks.push.wire.address import parse_target
 from feedferry.transforms.sinks.push.wire.body import RequestBody
+from feedferry.transforms.sinks.push.wire.opensearch.index_options import IndexOptions
 from feedferry.transforms.sinks.push.wire.opensearch.mapping import mapping
+from feedferry.transforms.sinks.push.wire.opensearch.opensearch import OPENSEARCH_CLUSTER
 from feedferry.transforms.sinks.push.wire.opensearch.scan import check
 
 DISK = "/_cat/allocation"
+PIPELINE = "/_ingest/pipeline/a%2Fb"
 RIGHT: dict[str, object] = {
     "/_mapping": {"intranet-docs-1": {"mappings": mapping("docs")}},
     "/_alias": {"intranet-docs-1": {"aliases": {"intranet": {}}}},
@@ -36,7 +40,7 @@ class Reader:
     ) -> ApplianceResponse:
         assert method == "GET"
         name = path.partition("?")[0]
-        assert is_below_address is (name != DISK)
+        assert is_below_address is (name not in (DISK, PIPELINE))
         reply = self._replies[name]
         if isinstance(reply, int):
             return ApplianceResponse(status=reply, body=b'{"error": "no permissions"}')
@@ -72,3 +76,26 @@ def test_what_is_wrong_has_a_fix(changed: dict[str, object], name: str, level: s
     line = lines(changed)[name]
     assert line.level.value == level
     assert line.cure
+
+
+@pytest.mark.parametrize(("reply", "level"), [({}, "ok"), (404, "fail"), (403, "warn")])
+def test_the_pipeline_of_the_job_must_be_there(reply: object, level: str) -> None:
+    reader = Reader({**RIGHT, PIPELINE: reply})
+    reader.appliance = replace(reader.appliance, own=IndexOptions(pipeline="a/b"))
+    line = next(iter(check(reader)))
+    assert (line.what, line.level.value) == ("pipeline", level)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        (404, b"{}", ("index", "warn", "there is no index yet")),
+        (200, b'{"count": 1200}', ("documents", "ok", "1,200")),
+    ],
+)
+def test_the_index_has_one_line(status: int, body: bytes, expected: tuple[str, str, str]) -> None:
+    """The probe states that there is no index; the check has nothing to add."""
+    line = OPENSEARCH_CLUSTER.judge_probe(ApplianceResponse(status=status, body=body))
+    assert (line.what, line.level.value, line.found) == expected
+    if status == 404:
+        assert [*check(Reader({**RIGHT, "/_mapping": 404}))] == []

@@ -26,6 +26,7 @@ import msgspec
 from feedferry.schemas.account import Chunk
 from feedferry.schemas.errors import TargetError
 from feedferry.schemas.feed import FULL
+from feedferry.schemas.units import counted
 from feedferry.transforms.formats.opensearch.opensearch_format import (
     VERSIONS_PER_MICROSECOND,
 )
@@ -35,8 +36,8 @@ from feedferry.transforms.sinks.push.model import (
     count_records,
 )
 from feedferry.transforms.sinks.push.wire.body import RequestBody
+from feedferry.transforms.sinks.push.wire.opensearch.index_options import IndexOptions
 from feedferry.transforms.sinks.push.wire.opensearch.mapping import (
-    FLAT_KINDS,
     alias_suffix,
     held_mappings,
     mapping,
@@ -46,8 +47,6 @@ from feedferry.transforms.sinks.push.wire.protocol import RunSession
 from feedferry.transforms.sinks.push.wire.responses import describe
 
 LOADING = "-loading"
-KEPT_INDEXES = 1
-"""How many indexes before the present one stay, for a way back."""
 
 _ACTION = re.compile(
     rb'\{"(index|delete)":\{"version":[0-9]+,"version_type":"[a-z_]+",'
@@ -118,9 +117,9 @@ def finish(session: RunSession) -> None:
         refused = session.refused - session.accepted_refusals
         if loads and refused:
             raise TargetError(
-                f"{session.appliance.url}{alias}: {refused} records were refused, so the new index"
-                " is not searched, and the old one stays; expected none: correct them and begin a"
-                " new run, or accept them with ⟦accepted_rejects⟧"
+                f"{session.appliance.url}{alias}: refused: {counted(refused, 'record')}, so the new"
+                " index is not searched, and the old one stays; expected none: correct them and"
+                " begin a new run with ⟦fresh⟧, or accept them with ⟦accepted_rejects⟧"
             )
         written = index if loads else alias
         session.step(f"refresh {datasource}", partial(session.send, f"{written}/_refresh", None))
@@ -157,7 +156,7 @@ def _check_newest(session: RunSession, datasource: str, last: int) -> None:
     if count:
         raise TargetError(
             f"{response.url}: a newer run has changed the ACLs of {count} documents; expected none:"
-            " begin a new run in place of this one"
+            " begin a new run with ⟦fresh⟧ in place of this one"
         )
 
 
@@ -180,10 +179,12 @@ def _make_index(session: RunSession, datasource: str, begun: int, *, is_loading:
     root = _name_of(session)
     names = [root + suffix + LOADING] if is_loading else [root + alias, root]
     aliases: dict[str, object] = {name: {} for name in names}
-    for kind in FLAT_KINDS:
+    options = session.appliance.of(IndexOptions)
+    others = options.read_fields()
+    for kind in options.flat_kinds:
         wanted = {
             "settings": _LOAD_SETTINGS if is_loading else {},
-            "mappings": mapping(datasource, flat_kind=kind),
+            "mappings": mapping(datasource, flat_kind=kind, others=others),
             "aliases": aliases,
         }
         response = session.request(suffix, json_body(wanted), method="PUT")
@@ -216,6 +217,14 @@ def _find_index(session: RunSession, datasource: str, begun: int) -> str:
                 f"{response.url}: the index {name!r} has the datasource {owner!r}; expected"
                 f" {datasource!r}: names that differ in case only have one index"
             )
+    if others := session.appliance.of(IndexOptions).read_fields():
+        added = session.request(
+            f"{alias}/_mapping", json_body({"properties": others}), method="PUT"
+        )
+        if not added.is_success:
+            raise _failed(
+                added, "expected to add the fields of the job: a full feed makes a new index"
+            )
     return ", ".join(found)
 
 
@@ -235,7 +244,7 @@ def _check_count(session: RunSession, suffix: str, chunks: Sequence[Chunk]) -> s
     if not len(sent) - session.accepted_refusals <= count <= len(sent):
         raise TargetError(
             f"{response.url}: {count:,} documents in the new index, which is not searched yet;"
-            f" expected {len(sent):,}: begin a new run"
+            f" expected {len(sent):,}: begin a new run with ⟦fresh⟧"
         )
     return f"{count:,} documents"
 
@@ -273,7 +282,8 @@ def _remove(session: RunSession, alias: str, suffix: str) -> str:
     is_ours = re.compile(re.escape(root + alias) + _STAMP).fullmatch
     names = sorted(filter(is_ours, msgspec.json.decode(response.body)))
     earlier = names[: names.index(root + suffix)]
-    removed = earlier[: max(len(earlier) - KEPT_INDEXES, 0)]
+    kept = session.appliance.of(IndexOptions).keep_indices
+    removed = earlier[: max(len(earlier) - kept, 0)]
     for name in removed:
         gone = session.request(name.removeprefix(root), method="DELETE")
         if not gone.is_success and gone.status != 404:

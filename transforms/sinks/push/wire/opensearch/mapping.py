@@ -1,6 +1,7 @@
 """The names of indexes, and their mapping."""
 
 import re
+from collections.abc import Mapping
 
 import msgspec
 
@@ -9,9 +10,6 @@ from feedferry.transforms.access.index_fields import field_names
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*", re.ASCII)
 MAX_NAME_LETTERS = 200
-
-FLAT_KINDS = ("flat_object", "flattened")
-"""The type of a field with any names below it, in OpenSearch and in Elasticsearch."""
 
 
 class _FieldKind(msgspec.Struct):
@@ -67,8 +65,10 @@ def alias_suffix(datasource: str | None) -> str:
     return f"-{name}"
 
 
-def mapping(datasource: str, *, flat_kind: str = FLAT_KINDS[0]) -> dict[str, object]:
-    """Return the mapping of an index.
+def mapping(
+    datasource: str, *, flat_kind: str = "flat_object", others: Mapping[str, object] = {}
+) -> dict[str, object]:
+    """Return the mapping of an index; `others` are the fields that users add.
 
     It is strict: a document with another field is refused. With any other type, the tokens of the
     decision would be words of a text, and a denial would not count.
@@ -94,6 +94,7 @@ def mapping(datasource: str, *, flat_kind: str = FLAT_KINDS[0]) -> dict[str, obj
         "meta": {"type": flat_kind},
         "fields": {"type": flat_kind},
         **dict.fromkeys(field_names(), keyword),
+        **others,
     }
     owner = {"feedferry": {"datasource": datasource}}
     return {"dynamic": "strict", "_meta": owner, "properties": properties}

@@ -11,9 +11,10 @@ from feedferry.transforms.formats import OPENSEARCH
 from feedferry.transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning
 from feedferry.transforms.sinks.push.wire.body import RequestBody
 from feedferry.transforms.sinks.push.wire.opensearch.bulk_request import make_hiding, make_request
+from feedferry.transforms.sinks.push.wire.opensearch.index_options import IndexOptions
 from feedferry.transforms.sinks.push.wire.opensearch.indexes import RunIndexes, begin, finish
 from feedferry.transforms.sinks.push.wire.opensearch.probes import probe
-from feedferry.transforms.sinks.push.wire.opensearch.results import judge
+from feedferry.transforms.sinks.push.wire.opensearch.results import documents_text, judge
 from feedferry.transforms.sinks.push.wire.opensearch.scan import (
     LISTED_FIELDS,
     as_listed,
@@ -60,7 +61,7 @@ def _indexes(context: SendContext) -> RunIndexes:
 
 def _judge_probe(response: ApplianceResponse) -> CheckLine:
     if response.is_success:
-        return ok("index", describe(response))
+        return ok("documents", documents_text(response) or describe(response))
     if response.status == 404:
         return warn("index", "there is no index yet", "the first run makes it")
     return fail_of("index", status_verdict(response, ResponseMeaning.FATAL, _TRUST).message)
@@ -77,6 +78,8 @@ OPENSEARCH_CLUSTER = ApplianceProtocol(
             default_feedtype=INCREMENTAL,
         ),
     ),
+    options=IndexOptions,
+    path_option="index",
     addresses="http://HOST:9200/INDEX",
     find_url=_find_url,
     takes_any_path=True,

@@ -25,8 +25,7 @@ _TEMPORARY = (_TOO_MANY, _UNAVAILABLE)
 _FULL_DISK = ("flood-stage", "flood stage", "read-only-allow-delete", "read-only / allow delete")
 _NO_INDEX = ("index_not_found_exception", "alias_not_found_exception")
 _MISSING = "document_missing_exception"
-_NEW_RUN = "expected the index that the run has found or made: begin a new run"
-NEWER = "the index has a newer version of a document"
+_NEW_RUN = "expected the index that the run has found or made: begin a new run with ⟦fresh⟧"
 _ABSENT = {
     "delete": "a deletion of a document that the index does not have",
     "update": "an ACL without a document in the index",
@@ -56,6 +55,10 @@ class _Results(msgspec.Struct):
     items: list[dict[str, _Item]] = []
 
 
+class _Count(msgspec.Struct):
+    count: int
+
+
 class _Failure(msgspec.Struct):
     error: _Error | str
 
@@ -77,6 +80,14 @@ def judge(response: ApplianceResponse, part: ChunkPart | None) -> Verdict | None
     return _judge_items(response, items)
 
 
+def documents_text(response: ApplianceResponse) -> str:
+    """Return the number of documents that a response states, "" if it states none."""
+    try:
+        return f"{msgspec.json.decode(response.body, type=_Count).count:,}"
+    except msgspec.DecodeError:
+        return ""
+
+
 def error_of(response: ApplianceResponse) -> str:
     """Return the words of the server for a request that failed."""
     try:
@@ -88,6 +99,7 @@ def error_of(response: ApplianceResponse) -> str:
 def _judge_items(response: ApplianceResponse, items: list[tuple[str, _Item]]) -> Verdict:
     refused: list[Refusal] = []
     notices: list[str] = []
+    newer = 0
     for number, (action, item) in enumerate(items):
         if item.status < _BAD_REQUEST:
             continue
@@ -100,7 +112,7 @@ def _judge_items(response: ApplianceResponse, items: list[tuple[str, _Item]]) ->
         if error.type in _NO_INDEX:
             return verdict_on(response, ResponseMeaning.FATAL, f"{quote(reason)}; {_NEW_RUN}")
         if item.status == _CONFLICT and action != "update":
-            notices.append(NEWER)
+            newer += 1
         elif item.status == _CONFLICT:
             return verdict_on(response, ResponseMeaning.RETRY, _words(reason))
         elif item.status == _NOT_FOUND and action in _ABSENT and error.type in ("", _MISSING):
@@ -113,6 +125,7 @@ def _judge_items(response: ApplianceResponse, items: list[tuple[str, _Item]]) ->
         message=message,
         refused=tuple(refused),
         notices=tuple(notices),
+        newer=newer,
     )
 
 

@@ -1,8 +1,9 @@
 """The documents of an index, page by page, for a comparison; and lines of a check."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Set
 from hashlib import sha256
 from operator import itemgetter
+from urllib.parse import quote
 
 import msgspec
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from feedferry.schemas.record import Arrival, Content, Crawl, Provenance, Record
 from feedferry.transforms.access.decision import PARTS, decision_of
 from feedferry.transforms.access.index_fields import acl_of_fields, fields_of
 from feedferry.transforms.formats.opensearch.bulk_reader import document_of
+from feedferry.transforms.sinks.push.wire.opensearch.index_options import IndexOptions
 from feedferry.transforms.sinks.push.wire.opensearch.indexes import json_body
 from feedferry.transforms.sinks.push.wire.opensearch.mapping import alias_suffix, held_mappings
 from feedferry.transforms.sinks.push.wire.opensearch.replies import (
@@ -56,6 +58,8 @@ def list_documents(reader: ApplianceReader, datasource: str | None) -> Iterator[
     Raise TargetError if there is no index, or if it loses documents meanwhile.
     """
     suffix = alias_suffix(datasource) if datasource else ""
+    options = reader.appliance.of(IndexOptions)
+    unsent = options.read_fields().keys() - {name for _, name in options.fields}
     refreshed = reader.request(f"{suffix}/_refresh", method="POST")
     if not refreshed.is_success:
         raise failed_request(refreshed, _EXPECTED)
@@ -77,7 +81,7 @@ def list_documents(reader: ApplianceReader, datasource: str | None) -> Iterator[
             continue
         hits = read_reply(response, SearchReply, _EXPECTED).hits.hits
         for hit in hits:
-            yield _listed(hit)
+            yield _listed(hit, unsent)
         listed += len(hits)
         if len(hits) < size:
             break
@@ -123,10 +127,11 @@ def as_listed(record: Record) -> Record:
 
 
 def check(reader: ApplianceReader) -> Iterator[CheckLine]:
-    """Check that the indexes are there, that the user may read them, and the disks."""
+    """Check that the indexes are there, that the user may read them, the pipeline and the disks."""
+    if (name := reader.appliance.of(IndexOptions).pipeline) is not None:
+        yield _pipeline_line(reader, name)
     response = reader.request("/_mapping")
-    if response.status == 404:
-        yield warn("index", "there is no index yet", "the first run makes it")
+    if response.status == 404:  # the probe says so
         return
     if not response.is_success:
         found = f"{response.status}, {error_of(response) or describe(response)}"
@@ -159,6 +164,18 @@ def _alias_line(reader: ApplianceReader, indexes: Collection[str]) -> CheckLine:
     return ok("alias", f"{name} of {', '.join(sorted(indexes))}")
 
 
+def _pipeline_line(reader: ApplianceReader, name: str) -> CheckLine:
+    """Return whether the server has an ingest pipeline."""
+    path = f"/_ingest/pipeline/{quote(name, safe='')}"
+    response = reader.request(path, is_below_address=False)
+    if response.is_success:
+        return ok("pipeline", name)
+    if response.status == 404:
+        return fail("pipeline", f"{name}: none of this name", "make it, or correct the name")
+    found = f"{response.status}: not known whether there is {name}"
+    return warn("pipeline", found, "grant the user the privilege `cluster:admin/ingest`")
+
+
 def _disk_line(reader: ApplianceReader) -> CheckLine:
     """Return the disk that is fullest; an index on a full disk is only read."""
     path = "/_cat/allocation?format=json&h=node,disk.percent"
@@ -183,8 +200,10 @@ def _disk_line(reader: ApplianceReader) -> CheckLine:
     return ok("cluster disk", found)
 
 
-def _listed(hit: Hit) -> ListedDocument:
-    record = as_listed(document_of(hit.source, hit.id, Provenance()))
+def _listed(hit: Hit, unsent: Set[str]) -> ListedDocument:
+    """Return a document without the fields that only a pipeline of the server may have added."""
+    stated = {name: value for name, value in hit.source.items() if name not in unsent}
+    record = as_listed(document_of(stated, hit.id, Provenance()))
     data = None if record.content is None else record.content.data
     return ListedDocument(
         record=replace(record, content=None),
