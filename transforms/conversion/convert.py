@@ -200,6 +200,7 @@ class SpanConversion:
         )
         self._progress = _ProgressWriter(span, settings)
         self._origin: Record | None = None
+        self._unplaced: list[Reject] = []
         self._steps = settings.steps.make(settings.local)
         self._batches = BatchWriter(
             self._chunks,
@@ -286,6 +287,7 @@ class SpanConversion:
                 or now.source is not before.source
             ):
                 feeds.enter(result)
+                yield from self._withhold_unplaced(now)
             if not self._steps.has_any:
                 yield from self._adapt_one(result, result)
                 continue
@@ -301,6 +303,8 @@ class SpanConversion:
                     yield from self._adapt_one(item, result)
                 elif isinstance(item, Filtered | Reject):
                     yield from self._set_aside(item, result)
+        for source in {reject.source: None for reject in self._unplaced}:
+            yield from self._withhold_unplaced(Provenance(source=source))
 
     def _adapt_one(self, stated: Record, origin: Record) -> Iterator[Record]:
         """Yield what the target holds of a record, which may have been changed on the way."""
@@ -352,6 +356,10 @@ class SpanConversion:
             return
         if isinstance(result, FeedHeader):
             self._feeds.take_header(result)
+            feed = Provenance(
+                source=result.source, datasource=result.datasource, feedtype=result.feedtype
+            )
+            yield from self._withhold_unplaced(feed)
             return
         action = result.action.value if isinstance(result, Membership) else result.action
         count = result.count if isinstance(result, Filtered) else 1
@@ -391,22 +399,37 @@ class SpanConversion:
         """Yield an ACL that permits nobody for each URL that a reject may have.
 
         The target may have an earlier version, which may be shown to users whom this one denies.
+        Before the first record of its feed, the reject waits for that, or for the header.
         """
-        feeds = self._feeds
-        if not feeds.withholds:
+        current = self._feeds.current.provenance
+        if not self._feeds.withholds:
             return
-        datasource = reject.datasource or feeds.current.provenance.datasource
+        if reject.datasource is None and current.source != reject.source:
+            self._unplaced.append(replace(reject, data=b""))
+        else:
+            yield from self._withhold_in(current, reject)
+
+    def _withhold_unplaced(self, feed: Provenance) -> Iterator[Record]:
+        """Withhold what was rejected before the first record of a feed."""
+        placed = [reject for reject in self._unplaced if reject.source == feed.source]
+        if placed:
+            self._unplaced = [each for each in self._unplaced if each.source != feed.source]
+        for reject in placed:
+            yield from self._withhold_in(feed, reject)
+
+    def _withhold_in(self, feed: Provenance, reject: Reject) -> Iterator[Record]:
+        datasource = reject.datasource or feed.datasource
         if not (datasource or self._settings.target.datasource):
             return
         provenance = Provenance(
-            source=self._span.source,
+            source=reject.source,
             span=self._span.ordinal,
             datasource=datasource,
-            feedtype=reject.feedtype or feeds.current.provenance.feedtype,
+            feedtype=reject.feedtype or feed.feedtype,
         )
         for url in self._steps.urls_of(reject):
             record = withheld(url, provenance)
-            feeds.enter(record)
+            self._feeds.enter(record)
             self._account.withhold(record)
             yield record
 
