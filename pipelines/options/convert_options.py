@@ -110,6 +110,10 @@ declare(
 )
 
 
+ACLS_SUFFIX = ".acls"
+"""Suffix of the file with the ACLs that a job keeps, next to its state."""
+
+
 class TargetFormat(Protocol):
     """The format of a target, which decides over options; its type loads the codecs."""
 
@@ -127,7 +131,10 @@ class TargetFormat(Protocol):
 
 
 class ConvertOptions(SourceOptions, frozen=True, kw_only=True):
-    """Options of a conversion; `None` means not stated. `beam_flags` are the words after `--`."""
+    """Options of a conversion; `None` means not stated.
+
+    `beam_flags` are the words after `--`, `kept_acls` is the file with the ACLs that a job keeps.
+    """
 
     inputs: tuple[str, ...]
     from_format: str | None = None
@@ -166,6 +173,12 @@ class ConvertOptions(SourceOptions, frozen=True, kw_only=True):
     workers_per_node: int | None = None
     stall: float = 900.0
     beam_flags: tuple[str, ...] = ()
+    kept_acls: str | None = None
+
+    @property
+    def acls_path(self) -> str | None:
+        """The file of the ACLs that later runs need: that of the job, else next to the state."""
+        return self.kept_acls or (self.state and f"{self.state}{ACLS_SUFFIX}")
 
     @property
     def target_format(self) -> TargetFormat:
