@@ -164,13 +164,15 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a run in which documents become one URL stops."""
         return any(config.urls and config.urls.merged == "refuse" for config in self.steps)
 
-    def reading_step(self, *, may_inherit: bool = True) -> str | None:
+    def reading_step(self, *, may_inherit: bool = True, has_acls: bool = False) -> str | None:
         """Return the name of the first step that reads all records before it is applied, if any.
 
-        Decisions are of the ACLs of records alone if no ACL of the inputs inherits.
+        Decisions are of the ACLs of records alone if no ACL of the inputs inherits. A step that
+        resolves ACLs does not read records if the inputs `has_acls` of their own.
         """
         for at, (name, config) in enumerate(zip(self.names, self.steps, strict=True)):
-            if config.is_prepared and (may_inherit or self._may_inherit(at)):
+            is_read = not (has_acls and config.acl is not None)
+            if config.is_prepared and is_read and (may_inherit or self._may_inherit(at)):
                 return name
         return None
 

@@ -1,21 +1,18 @@
 """Three nights of a job to an index: at no time does a search show a document to a stranger."""
 
-import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 
-from feedferry import access
+from support.index_searches import found_by
 from support.served import BOUND_SECONDS, Served, run, serving, start, wait_until
 
 pytestmark = pytest.mark.slow
 
 HOST = "http://h.example/"
 USERS = ("ann", "bob", "stranger")
-_OPENER = build_opener(ProxyHandler({}))
 
 
 class FeedJob:
@@ -49,16 +46,10 @@ class FeedJob:
 
     def readers(self) -> dict[str, list[str]]:
         """Return the users who find each document, by its path."""
-        found: dict[str, list[str]] = {}
+        url, found = f"{self._served.url}/docs", dict[str, list[str]]()
         for user in USERS:
-            tokens = access.tokens_of(access.members_of([user], groups=[]))
-            query = {"query": {"bool": {"filter": access.search_filter(tokens)}}, "size": 100}
-            head = {"Content-Type": "application/json"}
-            request = Request(f"{self._served.url}/docs/_search", json.dumps(query).encode(), head)
-            with _OPENER.open(request, timeout=BOUND_SECONDS) as reply:
-                hits = json.load(reply)["hits"]["hits"]
-            for hit in hits:
-                found.setdefault(hit["_id"].removeprefix(HOST), []).append(user)
+            for path in found_by(url, user, base=HOST):
+                found.setdefault(path, []).append(user)
         return dict(sorted(found.items()))
 
 
