@@ -117,7 +117,7 @@ def list_inputs(options: ConvertOptions, observer: Observer) -> Conversion:
         with followed(observer, Step.LIST_INPUTS):
             spans = list_spans(options, stdin_copy=stdin_copy)
             configs = load_sources(spans, options)
-            check_inputs_of_steps(spans, steps, configs)
+            check_inputs_of_steps(spans, steps, configs, to_format=options.to_format)
     except ConfigError:
         stdin_copy.unlink(missing_ok=True)
         raise

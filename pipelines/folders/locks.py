@@ -19,7 +19,7 @@ ACCOUNT = "account.json"
 """The account of a conversion that stopped at a limit, in the folder of an unfinished run."""
 
 SEAL = "seal.json"
-SEALED = ("generation", "*.listing", "*.listed-at", "*.plan.json", "*.gone", "*.prepared")
+SEALED = ("generation", "*.listing", "*.listed-at", "*.plan.json", "*.gone", "*.prepared", "*.acls")
 """The files that sources and steps make before the pipeline begins, and that of their digests."""
 
 STATE_UPDATE = "state-update.json"

@@ -112,6 +112,10 @@ declare(
 )
 
 
+ACLS_SUFFIX = ".acls"
+"""Suffix of the file with the ACLs that a job keeps, next to its state."""
+
+
 class TargetFormat(Protocol):
     """The format of a target, which decides over options; its type loads the codecs."""
 
@@ -129,9 +133,10 @@ class TargetFormat(Protocol):
 
 
 class ConvertOptions(SourceOptions, frozen=True, kw_only=True):
-    """Options of a conversion; `None` means not stated. `beam_flags` are the words after `--`.
+    """Options of a conversion; `None` means not stated.
 
-    `own` are the options that formats and appliances declare, by name (see `own_options`).
+    `beam_flags` are the words after `--`, `kept_acls` is the file with the ACLs that a job keeps,
+    and `own` are the options that formats and appliances declare, by name (see `own_options`).
     """
 
     inputs: tuple[str, ...]
@@ -173,6 +178,12 @@ class ConvertOptions(SourceOptions, frozen=True, kw_only=True):
     stall: float = 900.0
     beam_flags: tuple[str, ...] = ()
     own: Mapping[str, object] = {}
+    kept_acls: str | None = None
+
+    @property
+    def acls_path(self) -> str | None:
+        """The file of the ACLs that later runs need: that of the job, else next to the state."""
+        return self.kept_acls or (self.state and f"{self.state}{ACLS_SUFFIX}")
 
     @property
     def target_format(self) -> TargetFormat:

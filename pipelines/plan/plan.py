@@ -110,7 +110,7 @@ def make_plan(options: ConvertOptions, sample: SampleSize | None = None) -> Plan
         span_bytes = run_span_bytes if sample is None else min(run_span_bytes, PART_BYTES)
         configs = load_sources(wholes, options)
         settings = settings_of(options, read_known_urls(options), folder, configs)
-        check_inputs_of_steps(wholes, settings.steps, configs)
+        check_inputs_of_steps(wholes, settings.steps, configs, to_format=options.to_format)
         cut_options = options if sample is None else replace(options, span_bytes=span_bytes)
         sources = source_runs(wholes, settings, cut_options)
         split = list(split_sources(sources))

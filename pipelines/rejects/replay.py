@@ -121,7 +121,8 @@ def _job_of(run: Path, request: ReplayRequest) -> Job:
     path = request.job_file or job_file_of(run)
     if path is None:
         job = load_job(run / CONFIG, words, request.environment)
-        return replace(job, name=None, home=run / REJECTS / REPLAYS)
+        options = replace(job.convert, kept_acls=None)
+        return replace(job, name=None, home=run / REJECTS / REPLAYS, convert=options)
     job = load_job(path, words, request.environment)
     if run.absolute().parent != job.home.absolute():
         expected = "expected ⟦job_profile⟧, if the run had a profile"

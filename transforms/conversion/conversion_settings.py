@@ -37,11 +37,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     has the lists of steps; `begun` identifies the start of the run. The progress of its spans is
     written below `progress`, one of both. `sources` are
     the configurations of the sources that have one, by the names of their spans. `state` is the
-    path of the state of earlier runs. A datasource or feedtype of the `target` replaces that of the
-    source. The loss of a field in `refused` stops the run. A full feed deletes everything that it
-    leaves out, so an empty full feed, and one with documents known to be missing, stop the run
-    unless they are allowed. With `verify`, the files of earlier attempts are hashed again;
-    otherwise only their sizes count. `accepted_rejects` is the path of a list of known rejects.
+    path of the state of earlier runs, and `kept_acls` that of the ACLs of its job. A datasource or
+    feedtype of the `target` replaces that of the source. The loss of a field in `refused` stops the
+    run. A full feed deletes everything that it leaves out, so an empty full feed, and one with
+    documents known to be missing, stop the run unless they are allowed. With `verify`, the files of
+    earlier attempts are hashed again; otherwise only their sizes count. `accepted_rejects` is the
+    path of a list of known rejects.
     Records that are alike are converted in batches of at most `batch_records`, one by one if it is
     0; the result is the same. `steps` change records before they are normalized. `older_versions`
     is the name of the file with the versions of documents that are not to be written, in `folder`.
@@ -60,6 +61,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_rejects: int | None = None
     sources: dict[str, SourceConfig] = {}
     state: str | None = None
+    kept_acls: str | None = None
     progress: str | None = None
     allow_empty_full: bool = False
     accept_holes: bool = False

@@ -398,13 +398,15 @@ class SpanConversion:
         format_ = find_format(self._span.format)
         if format_ is not None and format_.holds_only_memberships:
             return
-        datasource = reject.datasource or feeds.current.provenance.datasource
+        current = feeds.current.provenance
+        feed = current if current.source == reject.source else Provenance()
+        datasource = reject.datasource or feed.datasource
         is_known = datasource is not None or self._settings.target.datasource is not None
         provenance = Provenance(
-            source=self._span.source,
+            source=reject.source,
             span=self._span.ordinal,
             datasource=datasource,
-            feedtype=reject.feedtype or feeds.current.provenance.feedtype,
+            feedtype=reject.feedtype or feed.feedtype,
         )
         for url in self._steps.urls_of(reject):
             if not (self._settings.withhold and is_known):

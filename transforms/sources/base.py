@@ -166,6 +166,13 @@ class Source(Generic[Config]):
         """Whether an ACL of a span may inherit from another one."""
         return True
 
+    def acls(self, span: Span, config: Config | None) -> Iterator[ReadResult] | None:
+        """Return the results of a split span that have ACLs from which others inherit.
+
+        None, if these cannot be read before the conversion.
+        """
+        return None
+
     def checks(self, runs: Sequence[SourceRun[Config]]) -> Iterator[Check]:
         """Yield the checks of sources that were loaded; they change nothing."""
         return iter(())

@@ -4,7 +4,7 @@ Each step takes one record and returns its results. Steps are applied before rec
 normalized and adapted to the target.
 """
 
-from feedferry.transforms.steps.step import AppliedSteps, StepResult
-from feedferry.transforms.steps.step_list import StepConfig, StepInputs, Steps, read_steps
+from feedferry.transforms.steps.step import AppliedSteps, StepInputs, StepResult
+from feedferry.transforms.steps.step_list import StepConfig, Steps, read_steps
 
 __all__ = ["AppliedSteps", "StepConfig", "StepInputs", "StepResult", "Steps", "read_steps"]

@@ -9,41 +9,54 @@ the way makes others unknown, so that no document is opened by an older or incom
   without a name makes all groups doubtful.
 
 A run stops where an ACL inherits from a doubtful one, or where groups are doubtful.
+
+The file of a run of a job begins with the ACLs that the job keeps (see `kept_acls`).
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from feedferry.schemas.acl import Acl, Inheritance, identity
 from feedferry.schemas.errors import ConfigError, RecordError, StoppedError
-from feedferry.schemas.feed import FULL
+from feedferry.schemas.feed import FULL, FeedHeader
 from feedferry.schemas.membership import Member, Membership, MembershipAction
 from feedferry.schemas.patterns import sqlite_glob
-from feedferry.schemas.record import Action, Record
+from feedferry.schemas.record import DELETIONS, Action, Provenance, Record
 from feedferry.schemas.reject import Filtered, Reject
 from feedferry.transforms.formats.base import ReadResult
 from feedferry.transforms.formats.fast_path.elements.singly import singly
 from feedferry.transforms.formats.holding.acl_metadata import join_parent
-from feedferry.transforms.steps.step import AppliedSteps
+from feedferry.transforms.steps.kept_acls import (
+    ACLS_SCHEMA,
+    KEPT_ACLS,
+    load_kept,
+    read_doubts,
+    write_kept,
+)
+from feedferry.transforms.steps.step import AppliedSteps, StepInputs
 from feedferry.transforms.storage.atomic import RejectFile
 from feedferry.transforms.storage.files.scratch import read_scratch, whole_scratch
 from feedferry.transforms.storage.storage import LocalStorage
 
-_SCHEMA = """
-CREATE TABLE acls (
-    url TEXT PRIMARY KEY, acl BLOB, alone INTEGER, number INTEGER, is_incremental INTEGER,
-    origin TEXT
-) WITHOUT ROWID;
+_SCHEMA = f"""
+{ACLS_SCHEMA};
 CREATE INDEX by_origin ON acls (origin) WHERE origin NOT NULL;
 CREATE TABLE memberships (namespace TEXT, folded TEXT, name TEXT, members BLOB);
 CREATE INDEX by_group ON memberships (namespace, folded);
 CREATE TABLE unknown_groups (folded TEXT PRIMARY KEY) WITHOUT ROWID
 """
-_REPLACE = "INSERT OR REPLACE INTO acls VALUES (?, ?, ?, ?, ?, ?)"
+_REPLACE = "INSERT OR REPLACE INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_HIDE_ALONE = (
+    "INSERT INTO acls VALUES (?, NULL, TRUE, FALSE, ?, FALSE, NULL, ?)"
+    " ON CONFLICT DO UPDATE SET acl = NULL, alone = TRUE"
+)
+_UNPLACED = "\0"
+"""Begins the datasource of an ACL whose feed is not known yet; the name of its source follows."""
 
 
 class AclStore:
@@ -106,14 +119,11 @@ def count_parents(path: Path) -> tuple[int, str]:
 
     Documents of earlier runs may be below them. The first URL is an example.
     """
-    query = "SELECT url, acl FROM acls WHERE is_incremental AND acl NOT NULL"
-    decode = msgspec.msgpack.Decoder(Acl).decode
-    count, first = 0, ""
+    is_counted = "is_incremental AND is_parent AND acl NOT NULL"
+    query = f"SELECT count(*), min(url) FROM acls WHERE {is_counted}"
     with closing(read_scratch(path)) as stored:
-        for url, acl in stored.execute(query):
-            if decode(acl).inheritance in _INHERITED:
-                count, first = count + 1, first or url
-    return count, first
+        count, first = stored.execute(query).fetchone()
+    return count, first or ""
 
 
 _INHERITED = set(Inheritance) - {Inheritance.LEAF_NODE}
@@ -122,24 +132,22 @@ _INHERITED = set(Inheritance) - {Inheritance.LEAF_NODE}
 def store_acls(
     path: Path,
     steps: AppliedSteps,
-    records: Iterable[ReadResult],
+    inputs: StepInputs,
     groups: Iterable[ReadResult],
-    is_accepted: Callable[[Reject], bool],
+    *,
+    is_read: bool,
 ) -> None:
     """Store the last ACL of each URL, and the groups, after the steps before this one.
 
-    The rejects of groups, without bytes to be replayed, are in a file for the account of the run.
-    Rejects that the operator `is_accepted` make nothing doubtful. Raise StoppedError for what is
-    doubtful.
+    The inputs are read only if `is_read`. The rejects of groups, without bytes to be replayed, are
+    in a file for the account of the run. Rejects that the operator accepts make nothing doubtful.
+    Raise StoppedError for what is doubtful.
     """
     with whole_scratch(_SCHEMA, path) as database:
-        acls = _Acls(database, steps, is_accepted)
-        stated: Iterable[ReadResult] = singly(records)
-        for item in stated:
-            origin = item.url.strip() if isinstance(item, Record) else ""
-            for result in steps.results([item]):
-                acls.add(result, origin)
-        acls.check()
+        if is_read:
+            _store_records(database, steps, inputs)
+        if is_read and inputs.kept_acls is not None:
+            write_kept(database, path.with_name(KEPT_ACLS))
         rejects = RejectFile(LocalStorage(path.parent), rejects_path(path).name)
         is_whole = False
         try:
@@ -149,12 +157,23 @@ def store_acls(
                 elif isinstance(item, Reject | Filtered):
                     _forget_group(database, steps.renamed(item.url or "", is_group=True))
                 if isinstance(item, Reject):
-                    rejects.add(msgspec.structs.replace(item, data=b""))
-                    if not item.url and not is_accepted(item):
+                    rejects.add(replace(item, data=b""))
+                    if not item.url and not inputs.is_accepted(item):
                         raise _doubtful(item, "a membership of any group of the ACLs")
             is_whole = True
         finally:
             rejects.close(whole=is_whole)
+
+
+def _store_records(database: sqlite3.Connection, steps: AppliedSteps, inputs: StepInputs) -> None:
+    if inputs.kept_acls is not None:
+        load_kept(inputs.kept_acls, database)
+    acls = _Acls(database, steps, inputs)
+    stated: Iterable[ReadResult] = singly(inputs.records())
+    for item in stated:
+        for result in steps.results([item]):
+            acls.add(result, item)
+    acls.check()
 
 
 def _store_membership(database: sqlite3.Connection, membership: Membership) -> None:
@@ -177,55 +196,70 @@ class _Acls:
     """Stores ACLs in the order of the inputs; `number` counts them."""
 
     def __init__(
-        self,
-        database: sqlite3.Connection,
-        steps: AppliedSteps,
-        is_accepted: Callable[[Reject], bool],
+        self, database: sqlite3.Connection, steps: AppliedSteps, inputs: StepInputs
     ) -> None:
         self._database = database
         self._steps = steps
-        self._is_accepted = is_accepted
+        self._inputs = inputs
+        self._feed: tuple[str, str | None, str | None] | None = None
         self._sources: dict[str | None, str] = {}
-        self._number = 0
-        self._doubt: tuple[int, Reject] | None = None
+        self._datasources: dict[str, str | None] = {}
+        self._begun: set[str | None] = set()
+        [self._number] = database.execute("SELECT ifnull(max(number), 0) FROM acls").fetchone()
 
-    def add(self, item: ReadResult, origin: str) -> None:
-        """Store the ACL of a record; the ACL of a record that is set aside is no longer known.
-
-        `origin` is the URL of the record before all steps, which its reject may have.
-        """
+    def add(self, result: ReadResult, item: ReadResult) -> None:
+        """Store the ACL of a result of the steps; that of an item that is set aside is unknown."""
         if isinstance(item, Record):
-            self._check_feed(item)
-            self._store(item, origin)
-        elif isinstance(item, Reject | Filtered) and item.action != _MEMBERSHIP:
-            if item.url:
-                for url in self._steps.renamed(item.url):
-                    self._forget(url.strip(), item.action)
-            elif isinstance(item, Reject) and not self._is_accepted(item):
-                self._doubt = self._number, item
+            self._enter(item.provenance)
+        elif isinstance(item, FeedHeader) and not item.memberships:
+            self._enter(item)
+        if isinstance(result, Record):
+            self._store(result, item.url.strip() if isinstance(item, Record) else "")
+        elif isinstance(result, Reject | Filtered) and result.action != _MEMBERSHIP:
+            if result.url:
+                self._forget(result, item)
+            elif isinstance(result, Reject) and not self._inputs.is_accepted(result):
+                row = self._number, msgspec.msgpack.encode(replace(result, data=b""))
+                self._database.execute("INSERT INTO doubts VALUES (?, ?)", row)
 
     def check(self) -> None:
         """Raise StoppedError if an ACL inherits from one that may have been replaced."""
-        if self._doubt is None:
+        doubts = read_doubts(self._database)
+        last = next((each for each in doubts if not self._inputs.is_accepted(each[1])), None)
+        if last is None:
             return
-        number, item = self._doubt
+        number, reject = last
         decode = msgspec.msgpack.Decoder(Acl).decode
         doubtful = "SELECT 1 FROM acls WHERE url = ? AND acl NOT NULL AND number <= ?"
         for (data,) in self._database.execute("SELECT acl FROM acls WHERE acl NOT NULL"):
             parent = parent_url(decode(data))
             if parent and self._database.execute(doubtful, (parent, number)).fetchone():
-                raise _doubtful(item, f"a newer ACL of {parent!r}, from which others inherit")
+                raise _doubtful(reject, f"a newer ACL of {parent!r}, from which others inherit")
 
-    def _check_feed(self, record: Record) -> None:
-        """Raise ConfigError for a full feed after others of its datasource: it removes ACLs."""
-        at = record.provenance
-        earlier = self._sources.setdefault(at.datasource, at.source)
-        if earlier != at.source and at.feedtype == FULL:
+    def _enter(self, feed: Provenance | FeedHeader) -> None:
+        """Begin a feed; a full one removes the ACLs that the job has kept of its datasource.
+
+        Raise ConfigError for a full feed after others of its datasource: it removes their ACLs.
+        """
+        source, stated = feed.source, feed.datasource
+        if self._feed == (source, stated, feed.feedtype):
+            return
+        self._feed = source, stated, feed.feedtype
+        earlier = self._sources.get(stated, source)
+        if earlier != source and feed.feedtype == FULL:
             raise ConfigError(
-                f"acl: {at.source}: a full feed of {at.datasource!r} after {earlier}, whose ACLs it"
+                f"acl: {source}: a full feed of {stated!r} after {earlier}, whose ACLs it"
                 " removes; expected one full feed first: feedferry compact makes it of a history"
             )
-        self._sources[at.datasource] = at.source
+        self._sources[stated] = source
+        datasource, feedtype = self._inputs.feed_of(feed)
+        if feedtype == FULL and datasource not in self._begun:
+            self._database.execute("DELETE FROM acls WHERE datasource IS ?", (datasource,))
+        self._begun.add(datasource)
+        if source not in self._datasources:
+            row = datasource, f"{_UNPLACED}{source}"
+            self._database.execute("UPDATE acls SET datasource = ? WHERE datasource = ?", row)
+        self._datasources[source] = datasource
 
     def _store(self, record: Record, origin: str) -> None:
         """Store the ACL of a record, which replaces an earlier one.
@@ -234,26 +268,52 @@ class _Acls:
         that inherit from a removed ACL are rejected: no user would find them.
         """
         database, url = self._database, record.url.strip()
+        datasource = self._datasources.get(record.provenance.source)
         if record.action is Action.DELETE:
-            database.execute("DELETE FROM acls WHERE url = ?", (url,))
+            query = "DELETE FROM acls WHERE url = ? AND datasource IS ?"
+            database.execute(query, (url, datasource))
         elif record.action is Action.DELETE_PATTERN:
-            database.execute("DELETE FROM acls WHERE url GLOB ?", (sqlite_glob(url),))
+            query = "DELETE FROM acls WHERE url GLOB ? AND datasource IS ?"
+            database.execute(query, (sqlite_glob(url), datasource))
         elif record.acl is not None:
             self._number += 1
+            is_parent = record.acl.inheritance in _INHERITED
             is_incremental = record.provenance.feedtype != FULL
             data = msgspec.msgpack.encode(record.acl)
             of_step = None if origin == url else origin
-            row = (url, data, record.acl.alone, self._number, is_incremental, of_step)
-            database.execute(_REPLACE, row)
+            state = record.acl.alone, is_parent, self._number, is_incremental
+            database.execute(_REPLACE, (url, data, *state, of_step, datasource))
         elif record.action is Action.ADD:
             database.execute("DELETE FROM acls WHERE url = ? AND NOT alone", (url,))
 
-    def _forget(self, url: str, action: str | None) -> None:
-        is_pattern = action == Action.DELETE_PATTERN.value
-        compared, text = ("GLOB", sqlite_glob(url)) if is_pattern else ("=", url)
-        for column in ("url", "origin"):
-            query = f"UPDATE acls SET acl = NULL WHERE {column} {compared} ?"
-            self._database.execute(query, (text,))
+    def _forget(self, result: Reject | Filtered, item: ReadResult) -> None:
+        """Make the ACLs unknown that an item may have replaced.
+
+        One that may be an ACL alone counts for its URL even if there was none before it. Any other
+        leaves an ACL alone from which none inherits: the next version of its document needs it.
+        """
+        is_pattern = result.action == Action.DELETE_PATTERN.value
+        may_be_alone = not is_pattern and self._may_be_alone(item)
+        is_replaced = "TRUE" if may_be_alone else "(is_parent OR NOT alone)"
+        for name in self._steps.renamed(result.url or ""):
+            url = name.strip()
+            compared, text = ("GLOB", sqlite_glob(url)) if is_pattern else ("=", url)
+            for column in ("url", "origin"):
+                query = f"UPDATE acls SET acl = NULL WHERE {column} {compared} ? AND {is_replaced}"
+                self._database.execute(query, (text,))
+            if may_be_alone:
+                row = url, self._number, self._datasource_of(item)
+                self._database.execute(_HIDE_ALONE, row)
+
+    def _may_be_alone(self, item: ReadResult) -> bool:
+        if isinstance(item, Record):
+            return item.acl is not None and item.acl.alone and item.action not in DELETIONS
+        return isinstance(item, Reject) and item.action is None and self._inputs.may_be_acl(item)
+
+    def _datasource_of(self, item: ReadResult) -> str | None:
+        """Return the datasource of a record or a reject, or a name in its place."""
+        source = item.provenance.source if isinstance(item, Record) else getattr(item, "source", "")
+        return self._datasources.get(source, f"{_UNPLACED}{source}")
 
 
 _MEMBERSHIP = MembershipAction.MEMBERSHIP.value

@@ -1,17 +1,19 @@
-"""The interface of a step, and the application of several in order."""
+"""The interface of a step, its inputs before a run, and the application of several in order."""
 
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
-from typing import ClassVar, TypeVar
+from pathlib import Path
+from typing import ClassVar, Protocol, TypeVar
 
 from msgspec.structs import replace
 
 from feedferry.schemas.acl import Scope
 from feedferry.schemas.errors import RecordError
+from feedferry.schemas.feed import FeedHeader
 from feedferry.schemas.membership import Member, Membership, MembershipAction
-from feedferry.schemas.record import Action, Record
+from feedferry.schemas.record import Action, Provenance, Record
 from feedferry.schemas.reject import Filtered, Reject, record_error, reject_record
 from feedferry.transforms.formats.base import ReadResult
 from feedferry.transforms.formats.fast_path.columns.holes import InspectedError
@@ -35,6 +37,46 @@ Unmapped = Counter[tuple[Scope, str]]
 _Result = TypeVar("_Result")
 _ITEMS = (Record, Membership)
 _SET_ASIDE = (Filtered, Reject)
+
+
+class StepInputs(Protocol):
+    """The inputs of a run, to be read before the records are converted."""
+
+    def records(self) -> Iterable[ReadResult]:
+        """Return the results of all inputs, in order."""
+        ...
+
+    def may_inherit(self) -> bool:
+        """Whether an ACL of the inputs may inherit from another one."""
+        ...
+
+    def may_be_acl(self, reject: Reject) -> bool:
+        """Whether a reject of a reader may be an ACL that arrived alone."""
+        ...
+
+    def feed_of(self, feed: Provenance | FeedHeader) -> tuple[str | None, str | None]:
+        """Return the datasource and the feedtype that a feed has at the target."""
+        ...
+
+    @property
+    def kept_acls(self) -> Path | None:
+        """The file with the ACLs that a job keeps of its earlier runs, None without a job."""
+        ...
+
+    def file(self, path: Path) -> Iterable[ReadResult]:
+        """Return the results of another file; raise ConfigError if it cannot be read."""
+        ...
+
+    def is_accepted(self, reject: Reject) -> bool:
+        """Whether the operator accepts that a part of the inputs is not converted."""
+        ...
+
+    def updated(self, base: Path, steps: "AppliedSteps", folder: Path) -> Iterable[Record]:
+        """Return the documents that the inputs update in part, after these steps.
+
+        `base` has the documents before; `folder` is for temporary files.
+        """
+        ...
 
 
 class TransformStep(ABC):

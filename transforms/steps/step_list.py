@@ -1,21 +1,18 @@
 """The list of steps in a job file or a file of its own, decoded and made ready."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial, reduce
 from hashlib import file_digest, sha256
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import msgspec
 from msgspec.structs import replace
 
-from feedferry.schemas.errors import raise_together
-from feedferry.schemas.record import Record
-from feedferry.schemas.reject import Reject
+from feedferry.schemas.errors import ConfigError, raise_together
 from feedferry.transforms.config.yaml_structs import Value, decode_key, text_where
-from feedferry.transforms.formats.base import ReadResult
 from feedferry.transforms.steps.acl_step import AclRules, AclStep
 from feedferry.transforms.steps.acl_store import store_acls
 from feedferry.transforms.steps.content_step import ContentRules, ContentStep
@@ -25,7 +22,7 @@ from feedferry.transforms.steps.merge_step import MergeRules, MergeStep, store_d
 from feedferry.transforms.steps.metadata_step import MetadataRules, MetadataStep
 from feedferry.transforms.steps.principals_step import PrincipalRules, PrincipalsStep
 from feedferry.transforms.steps.python_step import PythonRule, PythonStep
-from feedferry.transforms.steps.step import AppliedSteps, TransformStep
+from feedferry.transforms.steps.step import AppliedSteps, StepInputs, TransformStep
 from feedferry.transforms.steps.text_step import TextRules, TextStep
 from feedferry.transforms.steps.urls_step import UrlRules, UrlsStep
 
@@ -119,33 +116,6 @@ _MAKE: dict[str, Callable[[Any, Path], TransformStep]] = {
 }
 
 
-class StepInputs(Protocol):
-    """The inputs of a run, to be read before the records are converted."""
-
-    def records(self) -> Iterable[ReadResult]:
-        """Return the results of all inputs, in order."""
-        ...
-
-    def may_inherit(self) -> bool:
-        """Whether an ACL of the inputs may inherit from another one."""
-        ...
-
-    def file(self, path: Path) -> Iterable[ReadResult]:
-        """Return the results of another file; raise ConfigError if it cannot be read."""
-        ...
-
-    def is_accepted(self, reject: Reject) -> bool:
-        """Whether the operator accepts that a part of the inputs is not converted."""
-        ...
-
-    def updated(self, base: Path, steps: AppliedSteps, folder: Path) -> Iterable[Record]:
-        """Return the documents that the inputs update in part, after these steps.
-
-        `base` has the documents before; `folder` is for temporary files.
-        """
-        ...
-
-
 class Steps(msgspec.Struct, frozen=True, kw_only=True):
     """All steps of a run, in order; `base` is the folder of the file that lists them."""
 
@@ -194,13 +164,15 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a run in which documents become one URL stops."""
         return any(config.urls and config.urls.merged == "refuse" for config in self.steps)
 
-    def reading_step(self, *, may_inherit: bool = True) -> str | None:
+    def reading_step(self, *, may_inherit: bool = True, has_acls: bool = False) -> str | None:
         """Return the name of the first step that reads all records before it is applied, if any.
 
-        Decisions are of the ACLs of records alone if no ACL of the inputs inherits.
+        Decisions are of the ACLs of records alone if no ACL of the inputs inherits. A step that
+        resolves ACLs does not read records if the inputs `has_acls` of their own.
         """
         for at, (name, config) in enumerate(zip(self.names, self.steps, strict=True)):
-            if config.is_prepared and (may_inherit or self._may_inherit(at)):
+            is_read = not (has_acls and config.acl is not None)
+            if config.is_prepared and is_read and (may_inherit or self._may_inherit(at)):
                 return name
         return None
 
@@ -211,7 +183,14 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
         return not is_decided or any(of.python or of.merge or of.fetch for of in before)
 
     def prepare(self, inputs: StepInputs, work: Path) -> None:
-        """Store what steps need to know of all records in `work`; keep files that are there."""
+        """Store what steps need to know of all records in `work`; keep files that are there.
+
+        Raise ConfigError for two steps that resolve ACLs, if a job keeps its ACLs.
+        """
+        steps = sum(config.acl is not None for config in self.steps)
+        if steps > 1 and inputs.kept_acls is not None:
+            found = f"⟦transform⟧: {steps} steps acl in a job, which keeps its ACLs"
+            raise ConfigError(f"{found}; expected one: the last one resolves all")
         for at, (name, config) in enumerate(zip(self.names, self.steps, strict=True)):
             path = work / f"{name}{PREPARED}"
             if not config.is_prepared or path.exists():
@@ -220,9 +199,9 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
             if config.acl is not None:
                 groups = config.acl.groups
                 memberships = inputs.file(Path(self.base) / groups) if groups else ()
-                is_read = self._may_inherit(at) or inputs.may_inherit()
-                records = inputs.records() if is_read else ()
-                store_acls(path, before, records, memberships, inputs.is_accepted)
+                has_kept = inputs.kept_acls is not None and inputs.kept_acls.exists()
+                is_read = self._may_inherit(at) or inputs.may_inherit() or has_kept
+                store_acls(path, before, inputs, memberships, is_read=is_read)
             elif config.merge is not None:
                 base = Path(self.base) / config.merge.base
                 store_documents(path, inputs.updated(base, before, work / f"{name}.spill"))

@@ -63,6 +63,7 @@ def settings_of(
         max_rejects=limit.count if limit is not None else None,
         sources=sources,
         state=options.state and str(Path(options.state).absolute()),
+        kept_acls=options.acls_path and str(Path(options.acls_path).absolute()),
         accepted_rejects=(
             options.accepted_rejects and str(Path(options.accepted_rejects).absolute())
         ),

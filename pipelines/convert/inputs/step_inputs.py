@@ -1,6 +1,7 @@
 """The inputs of steps that need to know all records before the first is converted."""
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
@@ -9,37 +10,75 @@ import msgspec
 from feedferry.pipelines.convert.inputs.input_files import expand_input, read_spans
 from feedferry.pipelines.convert.inputs.updated_documents import updated_documents
 from feedferry.schemas.errors import ConfigError, FormatError, SourceError
-from feedferry.schemas.record import Record
+from feedferry.schemas.feed import FeedHeader
+from feedferry.schemas.record import Provenance, Record
 from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import Span
 from feedferry.transforms.conversion.conversion_settings import Settings
-from feedferry.transforms.formats import ReadOptions, ReadResult
+from feedferry.transforms.formats import ReadOptions, ReadResult, by_name, find_format
+from feedferry.transforms.rules.adapt import Target
 from feedferry.transforms.rules.known_rejects import entry_of
 from feedferry.transforms.sources import SourceConfig, sniff_format, source_of
 from feedferry.transforms.steps import AppliedSteps, Steps
 
 
-class SpanInputs(msgspec.Struct, frozen=True):
+class SpanInputs(msgspec.Struct, frozen=True, dict=True):
     """Reads spans of files; each call reads them again. `accepted` are the known rejects.
 
-    The spans of other sources, which have `configs`, are not read.
+    Of the spans of other sources, which have `configs`, only ACLs that others inherit are read, for
+    a `target` that needs decisions. The target names the feeds of the run, too. `kept_acls` is the
+    file of its job.
     """
 
     spans: Iterable[Span]
     reading: ReadOptions
     accepted: frozenset[str] = frozenset()
     configs: Mapping[str, SourceConfig] = MappingProxyType({})
+    target: Target | None = None
+    kept_acls: Path | None = None
 
     def records(self) -> Generator[ReadResult, None, None]:
-        for source in self.configs:
-            raise ConfigError(
-                f"⟦transform⟧: {source}, next to files with ACLs that inherit; expected files of"
-                " records: write an archive with ⟦to_format avro⟧, and convert that"
-            )
-        return read_spans(self.spans, self.reading)
+        for span in self.spans:
+            if span.source not in self.configs:
+                yield from read_spans([span], self.reading)
+            elif (acls := self._acls(span)) is not None:
+                yield from acls
+            else:
+                raise ConfigError(
+                    f"⟦transform⟧: {span.source}, next to ACLs that inherit; expected files of"
+                    " records: write an archive with ⟦to_format avro⟧, and convert that"
+                )
 
     def may_inherit(self) -> bool:
         return any(source_of(of).may_inherit(of, self.configs.get(of.source)) for of in self.spans)
+
+    def has_acls(self) -> bool:
+        """Whether the ACLs that others inherit can be read of all sources."""
+        others = (span for span in self.spans if span.source in self.configs)
+        return all(self._acls(span) is not None for span in others)
+
+    def _acls(self, span: Span) -> Iterator[ReadResult] | None:
+        if self.target is None or not by_name(self.target.format).needs_decisions:
+            return None
+        return source_of(span).acls(span, self.configs[span.source])
+
+    def may_be_acl(self, reject: Reject) -> bool:
+        """Whether the bytes of a reject may be an ACL alone, by the pattern of its format."""
+        format_ = find_format(self._formats.get(reject.source, ""))
+        pattern = None if format_ is None else format_.related_acls
+        return pattern is None or reject.truncated or bool(pattern.search(reject.data.lower()))
+
+    def feed_of(self, feed: Provenance | FeedHeader) -> tuple[str | None, str | None]:
+        target, datasource, feedtype = self.target, feed.datasource, feed.feedtype
+        if target is None:
+            return datasource, feedtype
+        return target.datasource or datasource, target.feedtype or feedtype
+
+    @cached_property
+    def _formats(self) -> dict[str, str]:
+        """The format of each source."""
+        members = (member for span in self.spans for member in span.members or (span,))
+        return {span.source: span.format for span in members}
 
     def file(self, path: Path) -> Iterable[ReadResult]:
         return self._files([str(path)], "a groups feed").records()
@@ -65,17 +104,25 @@ class SpanInputs(msgspec.Struct, frozen=True):
 
 def prepare_steps(spans: Iterable[Span], settings: Settings) -> None:
     """Store what the steps of a run need to know of all records, in the folder of the run."""
-    inputs = SpanInputs(spans, settings.reading, settings.known_rejects, settings.sources)
+    inputs = SpanInputs(
+        spans,
+        settings.reading,
+        settings.known_rejects,
+        settings.sources,
+        settings.target,
+        None if settings.kept_acls is None else Path(settings.kept_acls),
+    )
     settings.steps.prepare(inputs, settings.local)
 
 
 def check_inputs_of_steps(
-    spans: Sequence[Span], steps: Steps, configs: dict[str, SourceConfig]
+    spans: Sequence[Span], steps: Steps, configs: dict[str, SourceConfig], *, to_format: str
 ) -> None:
     """Raise ConfigError for a source that cannot be read twice, if a step needs that."""
     sources = [span for span in spans if span.source in configs]
-    inputs = SpanInputs(sources, ReadOptions(), configs=configs)
-    step = steps.reading_step(may_inherit=inputs.may_inherit())
+    target = Target(format=to_format)
+    inputs = SpanInputs(sources, ReadOptions(), configs=configs, target=target)
+    step = steps.reading_step(may_inherit=inputs.may_inherit(), has_acls=inputs.has_acls())
     if step and configs:
         source = next(iter(configs))
         raise ConfigError(

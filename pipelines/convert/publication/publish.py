@@ -50,6 +50,9 @@ PUBLISHED = (
 )
 """The files of a conversion in its output folder, apart from its report."""
 
+_PLACES = ("folder", "local_folder", "progress", "state", "kept_acls")
+"""The settings that say where a run reads and writes, which its report leaves out."""
+
 _APPENDED = (
     "incremental: adds to the groups of the full feed in the first chunk; push it after that chunk"
 )
@@ -254,7 +257,7 @@ def report_of(
 ) -> Report:
     """Return the report of a run that published these chunks."""
     values: dict[str, object] = msgspec.to_builtins(settings, order="sorted")
-    for name in ("folder", "local_folder", "begun", "progress", "sources", "state", "verify"):
+    for name in (*_PLACES, "begun", "sources", "verify"):
         del values[name]
     return Report(
         account=account,

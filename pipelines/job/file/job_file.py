@@ -18,6 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from feedferry.pipelines.convert.inputs.source_runs import check_source_datasource, source_options
+from feedferry.pipelines.folders.job_folders import STATE
 from feedferry.pipelines.job.file.job import (
     BY_SET,
     Job,
@@ -38,7 +39,7 @@ from feedferry.pipelines.job.file.job_keys import (
 )
 from feedferry.pipelines.options.compare_options import TARGET, VerifyOptions
 from feedferry.pipelines.options.convert_checks import check_together, parse_each
-from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.pipelines.options.convert_options import ACLS_SUFFIX, ConvertOptions
 from feedferry.pipelines.options.display_options import LogOptions
 from feedferry.pipelines.options.flags import decode
 from feedferry.pipelines.options.job_options import JobOptions, OverrideOptions
@@ -400,7 +401,7 @@ def _make_job(
     if given.get("from_format") == FEEDS:
         del given["from_format"]
     if has_state := _has_state(given, settings):
-        given["state"] = str(home / "state")
+        given["state"] = str(home / STATE)
 
     def attempt(make: Callable[[], _Result]) -> _Result | None:
         try:
@@ -428,7 +429,7 @@ def _make_job(
         name=own.name,
         path=path,
         home=home,
-        convert=convert,
+        convert=replace(convert, kept_acls=f"{home / STATE}{ACLS_SUFFIX}"),
         log=decode(LogOptions, _words(settings, LogOptions)),
         push=push,
         verify=verify,

@@ -1,5 +1,6 @@
-"""`feedferry state`: show, change, export and import what a source remembers of its last run.
+"""`feedferry state`: show, change, export and import what a job remembers of its last run.
 
+The ACLs that a job keeps are in a file next to the state, which a job of feeds has without a state.
 A change is made under the lock of the state, after a copy of the file was written next to it. It
 gives the state a new generation, so that an unfinished run, which has read the state before the
 change, cannot update it.
@@ -10,7 +11,9 @@ import re
 import shutil
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, TypeVar
 
 import msgspec
@@ -18,10 +21,18 @@ from msgspec.structs import replace
 
 from feedferry.pipelines.folders.job_folders import STATE, find_home
 from feedferry.pipelines.folders.locks import locked_state
+from feedferry.pipelines.options.convert_options import ACLS_SUFFIX
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.sent_document import SentDocument
 from feedferry.schemas.span import Timestamp, Watermark
 from feedferry.transforms.config.yaml_structs import YAML_SUFFIXES
+from feedferry.transforms.steps.kept_acls import (
+    KeptAcl,
+    count_kept,
+    read_kept,
+    remember_acls,
+    replace_kept,
+)
 from feedferry.transforms.storage.state import StateHead, open_state, replace_head, write_state
 
 VERSION = 1
@@ -29,11 +40,14 @@ _T = TypeVar("_T")
 _DIGITS = re.compile("[0-9]")
 
 
-class ExportHead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The first line of an exported state; a line for each document follows."""
+class ExportHead(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """The first line of an exported state; a line for each ACL and each document follows."""
 
     version: int
     state: StateHead
+    acls: int = 0
 
 
 class _Document(SentDocument, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,6 +66,7 @@ def show_state(path: Path, *, as_json: bool) -> str:
     """Return the head of a state as text or JSON."""
     head = _head_of(path)
     mark = _mark_of(head)
+    acls, unknown = count_kept(_acls_of(path))
     listed = datetime.fromtimestamp(head.listed_at_ns / 1e9, UTC).isoformat(timespec="seconds")
     lines = {
         "state": str(path),
@@ -61,6 +76,8 @@ def show_state(path: Path, *, as_json: bool) -> str:
         "run": head.run or None,
         "watermark": mark.text if mark else None,
         "listed": listed if head.listed_at_ns else None,
+        "acls": acls if acls + unknown else None,
+        "unknown": unknown or None,
     }
     if as_json:
         return json.dumps({"version": VERSION, **lines}, indent=2, ensure_ascii=False)
@@ -96,15 +113,18 @@ def clear_state(path: Path) -> str:
     with locked_state(_existing(path)):
         _head_of(path)  # raises ConfigError for another file
         backup = _back_up(path)
-        path.unlink()
+        path.unlink(missing_ok=True)
+        _acls_of(path).unlink(missing_ok=True)
     return f"{backup}cleared    the next run sends all documents, and deletes none"
 
 
 def export_state(path: Path, stream: IO[bytes]) -> None:
     """Write a state as JSON lines."""
+    acls = _acls_of(path)
     with open_state(_existing(path)) as state:
-        head = ExportHead(version=VERSION, state=state.head)
+        head = ExportHead(version=VERSION, state=state.head, acls=sum(count_kept(acls)))
         stream.write(msgspec.json.encode(head) + b"\n")
+        stream.writelines(msgspec.json.encode(one) + b"\n" for one in read_kept(acls))
         stream.writelines(msgspec.json.encode(one) + b"\n" for one in state.documents())
 
 
@@ -117,17 +137,20 @@ def import_state(path: Path, stream: IO[bytes], *, name: str) -> str:
     head = _decode(next(lines, (1, b"")), ExportHead, name)
     if head.version != VERSION:
         raise ConfigError(f"{name}:1: version {head.version}; expected {VERSION}")
-    with locked_state(path):
+    with locked_state(path), TemporaryDirectory(prefix=".", dir=path.parent) as folder:
         with open_state(path) as current:
             generation = max(current.head.generation, head.state.generation) + 1
-        imported = path.with_name(f".{path.name}.imported")
-        imported.unlink(missing_ok=True)  # of an import that was killed
+        imported = Path(folder, path.name)
+        replace_kept(
+            _acls_of(imported), (_decode(line, KeptAcl, name) for line in islice(lines, head.acls))
+        )
         new = replace(head.state, generation=generation, run="")
         try:
             write_state(imported, new, (_decode(line, _Document, name) for line in lines))
         except ValueError as exc:
             raise ConfigError(f"{name}: {exc}, as the state had when it was exported") from exc
         backup = _back_up(path)
+        remember_acls(_acls_of(imported), _acls_of(path))
         imported.replace(path)
     return f"{backup}imported   {new.documents:,} documents of {new.source or 'no source'}"
 
@@ -138,16 +161,21 @@ def _head_of(path: Path) -> StateHead:
 
 
 def _back_up(path: Path) -> str:
-    """Copy a state next to it; return a line that says where, nothing without a state."""
-    if path.exists():
-        copy = path.with_name(f"{path.name}.backup-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
-        shutil.copy2(path, copy)
-        return f"backup     {copy}\n"
-    return ""
+    """Copy a state and its ACLs next to it; return a line for each copy that says where."""
+    lines, now = "", f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
+    for file in filter(Path.exists, (path, _acls_of(path))):
+        copy = file.with_name(f"{file.name}.backup-{now}")
+        shutil.copy2(file, copy)
+        lines += f"backup     {copy}\n"
+    return lines
+
+
+def _acls_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}{ACLS_SUFFIX}")
 
 
 def _existing(path: Path) -> Path:
-    if not path.exists():
+    if not path.exists() and not _acls_of(path).exists():
         raise ConfigError(f"{path}: no such file; expected the state of a job that has run")
     return path
 

@@ -55,7 +55,7 @@ from feedferry.pipelines.observer.endings import Ending, begun, ending_of
 from feedferry.pipelines.observer.logs import log_to
 from feedferry.pipelines.observer.observer import Observer, Step, followed
 from feedferry.pipelines.observer.signals import DeadlinePassed, deadline_raised
-from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.pipelines.options.convert_options import ACLS_SUFFIX, ConvertOptions
 from feedferry.pipelines.options.job_options import RunOptions
 from feedferry.pipelines.report.conversion_report import read_report
 from feedferry.pipelines.report.job_index import write_index
@@ -65,6 +65,7 @@ from feedferry.schemas.errors import ConfigError, FatalError, StoppedError
 from feedferry.schemas.run_record import Phase, Replay, RunRecord
 from feedferry.schemas.units import format_size
 from feedferry.transforms.sinks.push.generations import next_generation
+from feedferry.transforms.steps.kept_acls import KEPT_ACLS, remember_acls
 from feedferry.transforms.storage.atomic import write_whole
 from feedferry.transforms.storage.run_folders.mirrors import shown
 from feedferry.transforms.storage.run_folders.run_record import read_run, write_run
@@ -161,8 +162,9 @@ def run(job: Job, options: RunOptions, observer: Observer) -> JobResult:
     options = replace(options, deadline=options.deadline or job.deadline)
     with job.errors_in_keys(), ExitStack() as locks:
         locks.enter_context(locked_job(job.home))
-        if job.convert.state is not None:
-            locks.enter_context(locked_state(Path(job.convert.state)))
+        if job.convert.acls_path is not None:  # next to the state, and there without one
+            state = job.convert.acls_path.removesuffix(ACLS_SUFFIX)
+            locks.enter_context(locked_state(Path(state)))
         return _run(job, options, observer)
 
 
@@ -338,9 +340,11 @@ class JobRun:
         return replace(result, verification=found, exit_code=found.exit_code or result.exit_code)
 
     def _remember(self) -> None:
-        state, work = self.job.convert.state, find_work(self.folder)
+        options, work = self.job.convert, find_work(self.folder)
         if work is not None:  # otherwise an earlier attempt has removed it, after this
-            remember(work, state)
+            remember(work, options.state)
+            if options.acls_path is not None:
+                remember_acls(work / KEPT_ACLS, Path(options.acls_path))
             if self.conversion is not None and self.conversion.remote is not None:
                 self.conversion.remote.save_state()
             close_work_folder(work)

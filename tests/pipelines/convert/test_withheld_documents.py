@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.archives import put
-from support.runs import convert, report
+from support.runs import convert, manifest, report
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]
 
@@ -79,6 +79,27 @@ def test_a_rejected_document_is_hidden_at_its_place(rejected: str, name: str, co
     assert account["reject_codes"] == {code: 1}
     assert account["notices"]["withheld"]["count"] == 1
     assert account["expanded"] == {"UPDATE": 1}
+
+
+@pytest.mark.parametrize("feedtype", ["incremental", "full"])
+def test_a_reject_before_the_first_record_of_its_feed_is_hidden_there(feedtype: str) -> None:
+    feed(UNREADABLE, PLAIN, feedtype=feedtype)
+    assert written("--accept-holes") == [("update", "unreadable", []), ("index", "plain", ["*"])]
+    (chunk,) = manifest("out")
+    assert (chunk["datasource"], chunk["feedtype"]) == ("docs", feedtype)
+
+
+def test_a_reject_is_hidden_in_a_feed_without_any_record() -> None:
+    feed(UNREADABLE)
+    assert written() == [("update", "unreadable", [])]
+
+
+def test_rejects_of_several_feeds_are_hidden_each_in_its_datasource() -> None:
+    feed(PLAIN)
+    text = Path("feed.xml").read_text("utf-8")
+    put(Path("other.xml"), text.replace(">docs<", ">more<").replace(PLAIN, UNREADABLE).encode())
+    convert("feed.xml", "other.xml", "-o", "out", "--to", "opensearch", "--fresh")
+    assert [chunk["datasource"] for chunk in manifest("out")] == ["docs", "more"]
 
 
 def test_the_next_good_version_is_written_after_it() -> None:

@@ -8,8 +8,10 @@ import pytest
 
 from feedferry.pipelines.cli.main import main
 from feedferry.pipelines.folders.locks import locked_state
+from feedferry.schemas.acl import Acl
 from feedferry.schemas.errors import FatalError
 from feedferry.schemas.sent_document import SentDocument, StateChange
+from feedferry.transforms.steps.kept_acls import KeptAcl, read_kept, replace_kept
 from feedferry.transforms.storage.state import StateHead, open_state, update_state
 
 STATE = Path("runs/people/state")
@@ -155,3 +157,53 @@ def test_another_file_is_refused_and_kept(
     assert main(["state", *verb, "people"]) == 2
     assert "no state of feedferry" in capsys.readouterr().err
     assert (STATE.exists(), backups()) == (True, [])
+
+
+ACL = KeptAcl(url="http://x/a", acl=Acl(alone=True), alone=True, number=1, datasource="web")
+ACLS = [ACL, KeptAcl(url="http://x/b", alone=True, number=2, datasource="web")]
+
+
+def test_the_acls_of_a_job_are_shown_exported_and_imported(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    kept = STATE.with_name("state.acls")
+    replace_kept(kept, ACLS)
+    assert main(["state", "show", "people"]) == 0
+    assert capsys.readouterr().out.endswith("acls       1\nunknown    1\n")
+    head, *lines = exported()
+    assert (head["acls"], len(lines)) == (2, 4)
+    replace_kept(kept, [ACL])
+    assert main(["state", "import", "people", "people.jsonl"]) == 0
+    assert [*read_kept(kept)] == ACLS
+    assert {path.name.partition(".backup-")[0] for path in STATE.parent.iterdir()} == {
+        "state",
+        "state.acls",
+    }
+
+
+def test_a_job_without_a_state_has_acls_to_clear(capsys: pytest.CaptureFixture[str]) -> None:
+    kept = STATE.with_name("state.acls")
+    replace_kept(kept, ACLS)
+    STATE.unlink()
+    assert main(["state", "show", "people"]) == 0
+    assert "documents  0\n" in capsys.readouterr().out
+    assert main(["state", "clear", "people"]) == 0
+    [backup] = STATE.parent.iterdir()
+    assert [*read_kept(backup)] == ACLS
+
+
+def test_a_run_and_a_change_of_the_acls_of_a_job_exclude_each_other() -> None:
+    kept = STATE.with_name("state.acls")
+    replace_kept(kept, ACLS)
+    STATE.unlink()
+    with locked_state(STATE):
+        assert main(["state", "clear", "people"]) == 75
+    assert kept.exists()
+
+
+def test_an_import_without_acls_removes_those_of_the_job() -> None:
+    exported()
+    kept = STATE.with_name("state.acls")
+    replace_kept(kept, ACLS)
+    assert main(["state", "import", "people", "people.jsonl"]) == 0
+    assert not kept.exists()

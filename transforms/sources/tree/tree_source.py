@@ -146,6 +146,12 @@ class TreeSource(Source[Tree]):
     def may_inherit(self, span: Span, config: Tree | None) -> bool:
         return config is None or (config.acl is not None and config.acl.is_inherited)
 
+    def acls(self, span: Span, config: Tree | None) -> Iterator[ReadResult] | None:
+        from feedferry.transforms.sources.tree.documents.read import read_folders
+
+        is_inherited = config is not None and self.may_inherit(span, config)
+        return read_folders(span, config) if config is not None and is_inherited else None
+
     def checks(self, runs: Sequence[SourceRun[Tree]]) -> Iterator[Check]:
         for run in runs:
             yield Check("tree", partial(_check_tree, run.config))
@@ -275,13 +281,14 @@ def _write_listing(run: SourceRun[Tree]) -> None:
     if options.state is None:
         write_listing(list_tree(tree), run.listing)
         return
+    marks_files = by_name(options.to_format).needs_decisions
     _listed_at(run.listing).write_text(str(now))
     with (
         open_state(Path(options.state)) as state,
         closing(ChangeDetector(state, run.rewrite)) as detector,
     ):
         lines = compare(
-            list_blocks(tree),
+            list_blocks(tree, marks_files=marks_files),
             detector,
             rules=TREE.fingerprint(tree),
             is_refresh=options.refresh,

@@ -25,11 +25,12 @@ from feedferry.schemas.span import Span
 from feedferry.transforms.content_types.detection import FileType, detect
 from feedferry.transforms.content_types.mimetype_table import is_archive_type
 from feedferry.transforms.formats.base import ReadOptions, ReadResult
-from feedferry.transforms.sources.files import local_flags
+from feedferry.transforms.sources.files import local_flags, open_span
 from feedferry.transforms.sources.files import open_file as open_path
 from feedferry.transforms.sources.listing import (
     EntryKind,
     ListingEntry,
+    is_folder,
     read_listing,
 )
 from feedferry.transforms.sources.tree.acl.posix_acl import LeadingFolders
@@ -118,6 +119,23 @@ def read_tree(  # noqa: PLR0913 # the parameters of all readers, and two collabo
             yield from run.take()
             yield records.rejected(listed, record_error(exc))
     yield from run.take()
+
+
+def read_folders(span: Span, tree: Tree) -> Generator[ReadResult, None, None]:
+    """Yield the results of the folders of a part of a listing: their ACLs, rejects, deletions."""
+    open_file = partial(open_path, follows_links=tree.follow_links, buffering=0)
+    records = TreeRecords(span, tree, None, open_file)
+    opener = _Opener(open_file, None, None)
+    reader = _TreeReader(records, tree, opener, _NO_CONTENT, FileRun(records.plain, max_records=0))
+    with open_span(span) as stream:
+        for offset, listed in read_listing(stream):
+            records.offset = span.offset + offset
+            if not is_folder(listed.key) or listed.kind is EntryKind.FILTERED:
+                continue
+            try:
+                yield from reader.read(listed)
+            except Exception as exc:
+                yield records.rejected(listed, record_error(exc))
 
 
 class _Opener(NamedTuple):

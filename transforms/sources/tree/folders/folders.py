@@ -83,13 +83,14 @@ _Item = tuple[str, int, FileSignature]
 """The name of a file or a folder, its mode, and its signature."""
 
 
-def folder_lister(tree: Tree) -> ListFolder:
+def folder_lister(tree: Tree, *, marks_files: bool = False) -> ListFolder:
     """Return the function that lists the folders of a tree.
 
+    `marks_files` says that inherited ACLs of folders are in the fingerprints of their files.
     Raise ConfigError if its root is no folder, or no URI of a folder that can be read.
     """
     if not scheme_of(tree.root):
-        return LocalFolders(tree)
+        return LocalFolders(tree, marks_files=marks_files)
     check_remote(tree.root)
     return _remote_folder
 
@@ -153,9 +154,10 @@ class LocalFolders:
     Raise ConfigError if the root is no folder.
     """
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, *, marks_files: bool = False) -> None:
         self._tree = tree
         self._root = _root_of(tree)
+        self._marks_files = marks_files
         self._top = self._root or "/"
         self._has_posix_acls = tree.acl is not None and tree.acl.table is None
         self._is_inherited = tree.acl is not None and tree.acl.is_inherited
@@ -275,13 +277,13 @@ class LocalFolders:
     def _find_path_access(self, path: str) -> str:
         """Return who may search a folder and all folders above it, up to the root.
 
-        With inherited ACLs that is in the lines of the folders.
+        With inherited ACLs that is in the lines of the folders, unless files are marked, too.
         """
         access = self._access(path)
         above = "" if path == self._top else self._path_access(os.path.dirname(path))
         if self._tree.has_secure_files:
             return above or access
-        if not self._has_posix_acls or self._is_inherited:
+        if not self._has_posix_acls or (self._is_inherited and not self._marks_files):
             return ""
         return _digest(f"{above}\n{access}")
 

@@ -78,10 +78,14 @@ def list_tree(tree: Tree) -> Iterator[ListingEntry]:
     return entries_of(list_blocks(tree))
 
 
-def list_blocks(tree: Tree) -> Iterator[ListingEntry | FileBlock]:
-    """Yield the lines of a tree as `list_tree` does, those of files in blocks where it can."""
+def list_blocks(tree: Tree, *, marks_files: bool = False) -> Iterator[ListingEntry | FileBlock]:
+    """Yield the lines of a tree as `list_tree` does, those of files in blocks where it can.
+
+    For `marks_files`, see `folder_lister`.
+    """
     run_length = RUN_LENGTH if scheme_of(tree.root) else KEYS_LENGTH
-    return walk(tree, folder_lister(tree), run_length=run_length)
+    lister = folder_lister(tree, marks_files=marks_files)
+    return walk(tree, lister, run_length=run_length)
 
 
 def walk(

@@ -1,0 +1,168 @@
+"""Three nights of a job to an index: at no time does a search show a document to a stranger."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.index_searches import found_by
+from support.served import BOUND_SECONDS, Served, run, serving, start, wait_until
+
+pytestmark = pytest.mark.slow
+
+HOST = "http://h.example/"
+USERS = ("ann", "bob", "stranger")
+
+
+class FeedJob:
+    """A job that reads `feed.xml` and fills an index."""
+
+    def __init__(self, folder: Path, served: Served) -> None:
+        self.folder, self._served = folder, served
+        self.home = folder / "runs" / "nights"
+        target = f"{{type: opensearch, url: {served.url}/docs}}"
+        source = "{type: gsa-feed, path: [feed.xml]}"
+        text = f"version: 1\njob: nights\nsource: {source}\ntarget: {target}\n"
+        (folder / "nights.yaml").write_text(text, "utf-8")
+
+    def write(self, *parts: str, feedtype: str = "incremental", datasource: str = "web") -> None:
+        header = f"<datasource>{datasource}</datasource><feedtype>{feedtype}</feedtype>"
+        group = f"<group>{''.join(parts)}</group>"
+        text = f"<gsafeed><header>{header}</header>{group}</gsafeed>"
+        (self.folder / "feed.xml").write_text(text, "utf-8")
+
+    def run(self, *flags: str) -> int:
+        return self.command("run", "nights.yaml", "--progress", "none", *flags)
+
+    def command(self, *words: str) -> int:
+        done = run(*words, cwd=self.folder)
+        assert done.returncode in (0, 1, 3), done.stderr
+        return done.returncode
+
+    def night(self, *parts: str, feedtype: str = "incremental", datasource: str = "web") -> int:
+        self.write(*parts, feedtype=feedtype, datasource=datasource)
+        return self.run()
+
+    def readers(self) -> dict[str, list[str]]:
+        """Return the users who find each document, by its path."""
+        url, found = f"{self._served.url}/docs", dict[str, list[str]]()
+        for user in USERS:
+            for path in found_by(url, user, base=HOST):
+                found.setdefault(path, []).append(user)
+        return dict(sorted(found.items()))
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[FeedJob]:
+    with serving(tmp_path / "spool") as served:
+        yield FeedJob(tmp_path, served)
+
+
+def principal(user: str) -> str:
+    return f'<principal scope="user" access="permit">{user}</principal>'
+
+
+def acl(path: str, user: str) -> str:
+    return f'<acl url="{HOST}{path}">{principal(user)}</acl>'
+
+
+def folder(path: str, user: str) -> str:
+    kind = 'inheritance-type="parent-overrides"'
+    return f'<acl url="{HOST}{path}" {kind}>{principal(user)}</acl>'
+
+
+def document(path: str, inner: str = "") -> str:
+    head = f'<record url="{HOST}{path}" mimetype="text/plain">'
+    return f"{head}{inner}<content>text</content></record>"
+
+
+def child(path: str, parent: str) -> str:
+    return document(path, f'<acl inherit-from="{HOST}{parent}"/>')
+
+
+def deletion(path: str) -> str:
+    return f'<record url="{HOST}{path}" action="delete" mimetype="text/plain"/>'
+
+
+REJECTED = acl("x", "ann").replace('"permit"', '"permt"')
+
+
+def test_a_document_has_the_acl_that_arrived_alone_nights_before_it(job: FeedJob) -> None:
+    assert job.night(acl("x", "ann")) == 0
+    assert job.night(document("y")) == 0
+    assert job.night(document("x")) == 0
+    assert job.readers() == {"x": ["ann"], "y": [*USERS]}
+    assert job.night(document("x"), acl("x", "bob")) == 0
+    assert job.readers() == {"x": ["bob"], "y": [*USERS]}
+    assert job.night(document("x")) == 0
+    assert job.readers() == {"x": ["bob"], "y": [*USERS]}
+
+
+def test_a_document_is_withheld_until_its_rejected_acl_is_stated_again(job: FeedJob) -> None:
+    assert job.night(document("x", f"<acl>{principal('bob')}</acl>")) == 0
+    assert job.night(REJECTED) == 1
+    assert job.readers() == {}
+    assert job.night(document("x")) == 1
+    assert job.readers() == {}
+    assert job.night(acl("x", "ann")) == 0
+    assert job.night(document("x")) == 0
+    assert job.readers() == {"x": ["ann"]}
+
+
+def test_a_document_inherits_from_a_parent_of_a_night_before_until_it_is_deleted(
+    job: FeedJob,
+) -> None:
+    assert job.night(folder("d/", "ann")) == 0
+    assert job.night(child("d/x", "d/")) == 0
+    assert job.readers() == {"d/x": ["ann"]}
+    assert job.night(deletion("d/")) == 0
+    assert job.night(child("d/y", "d/")) == 1
+    assert "d/y" not in job.readers()
+
+
+def test_a_full_feed_removes_the_acls_of_its_datasource_only(job: FeedJob) -> None:
+    assert job.night(acl("x", "ann"), acl("y", "ann")) == 0
+    assert job.night(acl("z", "bob"), datasource="other") == 0
+    assert job.night(document("x"), acl("y", "bob"), feedtype="full") == 0
+    assert job.night(document("x"), document("y")) == 0
+    assert job.night(document("z"), datasource="other") == 0
+    assert job.readers() == {"x": [*USERS], "y": ["bob"], "z": ["bob"]}
+
+
+def test_a_run_that_is_killed_keeps_its_acls_when_it_goes_on(job: FeedJob) -> None:
+    assert job.night(acl("x", "ann")) == 0
+    kept = (job.home / "state.acls").read_bytes()
+    job.write(acl("x", "bob"), acl("y", "bob"))
+    process = start("run", "nights.yaml", "--progress", "none", cwd=job.folder)
+    wait_until(lambda: any(job.home.glob("*/.work/*/kept.acls")))
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=BOUND_SECONDS)
+    assert process.returncode == -signal.SIGKILL
+    assert (job.home / "state.acls").read_bytes() == kept
+    assert job.run("--only-resume") == 0
+    assert job.night(document("x"), document("y")) == 0
+    assert job.readers() == {"x": ["bob"], "y": ["bob"]}
+
+
+def test_a_run_that_stops_leaves_the_acls_as_they_were(job: FeedJob) -> None:
+    assert job.night(acl("x", "ann")) == 0
+    job.write(acl("x", "bob"), REJECTED)
+    assert job.run("--set", "rejects.max=0") == 3
+    assert job.night(document("x")) == 0
+    assert job.readers() == {"x": ["ann"]}
+
+
+def test_a_replay_of_rejects_has_the_acls_of_its_job(job: FeedJob) -> None:
+    assert job.night(acl("x", "ann"), folder("d/", "bob")) == 0
+    broken = '<content encoding="base64binary">%%%</content>'
+    plain = "<content>text</content>"
+    parts = [part.replace(plain, broken) for part in (document("x"), child("d/y", "d/"))]
+    assert job.night(*parts) == 1
+    assert job.readers() == {}
+    assert job.command("rejects", "export", "nights", "-o", "fixed") == 0
+    for path in (job.folder / "fixed").rglob("*.xml"):
+        path.write_text(path.read_text("utf-8").replace(broken, plain), "utf-8")
+    code = job.command("rejects", "replay", "nights", "fixed")
+    assert job.readers() == {"d/y": ["bob"], "x": ["ann"]}
+    assert code == 0

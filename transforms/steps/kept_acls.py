@@ -1,0 +1,160 @@
+"""The ACLs that a job keeps: those of its earlier runs that documents of later runs may need.
+
+These are ACLs that arrived alone, and ACLs from which others may inherit. An ACL that arrived alone
+and was set aside is kept as unknown. Each run writes all that is kept after it into its folder, and
+`remember_acls` replaces the file of the job when the run has succeeded. A job without such ACLs has
+no file.
+"""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import msgspec
+
+from feedferry.schemas.acl import Acl
+from feedferry.schemas.errors import FatalError
+from feedferry.schemas.reject import Reject
+from feedferry.transforms.storage.atomic import whole_file
+from feedferry.transforms.storage.files.scratch import read_scratch, whole_scratch
+
+KEPT_ACLS = "kept.acls"
+"""The file in the folder of a run with all that its job keeps after it."""
+
+ACLS_SCHEMA = """
+CREATE TABLE acls (
+    url TEXT PRIMARY KEY, acl BLOB, alone INTEGER, is_parent INTEGER, number INTEGER,
+    is_incremental INTEGER, origin TEXT, datasource TEXT
+) WITHOUT ROWID;
+CREATE TABLE doubts (number INTEGER, reject BLOB)
+"""
+"""An ACL without a value is unknown. `number` counts ACLs, `origin` is the URL before all steps.
+
+A doubt is a reject that may be a newer version of any ACL up to its number.
+"""
+
+_VERSION = 1
+_FILE_SCHEMA = f"PRAGMA user_version = {_VERSION}; {ACLS_SCHEMA}"
+_INSERT = "INSERT INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_IS_KEPT = "(alone OR (is_parent AND acl NOT NULL))"
+_COPY_BYTES = 1 << 20
+
+
+class KeptAcl(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An ACL of a job as it is exported; `acl` is None if it is unknown."""
+
+    url: str
+    acl: Acl | None = None
+    alone: bool = False
+    is_parent: bool = False
+    number: int = 0
+    origin: str | None = None
+    datasource: str | None = None
+
+
+def load_kept(path: Path, database: sqlite3.Connection) -> None:
+    """Copy the ACLs of a job, if it has any, into the database of a run."""
+    if not path.exists():
+        return
+    with _opened(path) as kept:
+        fields = "url, acl, alone, is_parent, number, FALSE, origin, datasource"
+        database.executemany(_INSERT, kept.execute(f"SELECT {fields} FROM acls"))
+        _copy_doubts(kept, database)
+
+
+def write_kept(database: sqlite3.Connection, path: Path) -> None:
+    """Write what a job keeps of the database of a run."""
+    with whole_scratch(_FILE_SCHEMA, path) as kept:
+        kept.executemany(_INSERT, database.execute(f"SELECT * FROM acls WHERE {_IS_KEPT}"))
+        _copy_doubts(database, kept)
+        kept.execute("DELETE FROM doubts WHERE number < (SELECT min(number) FROM acls)")
+
+
+def read_doubts(database: sqlite3.Connection) -> Iterator[tuple[int, Reject]]:
+    """Yield the doubts of a run with their numbers, the last first."""
+    decode = msgspec.msgpack.Decoder(Reject).decode
+    for number, data in database.execute("SELECT * FROM doubts ORDER BY number DESC"):
+        yield number, decode(data)
+
+
+def remember_acls(written: Path, path: Path) -> None:
+    """Replace the ACLs of a job by those that a run has written; this may be repeated.
+
+    A run that has read no ACLs has written no file, and changes nothing.
+    """
+    if not written.exists():
+        return
+    if sum(count_kept(written)):
+        with written.open("rb") as source, whole_file(path) as stream:
+            shutil.copyfileobj(source, stream, _COPY_BYTES)
+            stream.flush()
+            os.fsync(stream.fileno())
+    else:
+        path.unlink(missing_ok=True)
+
+
+def count_kept(path: Path) -> tuple[int, int]:
+    """Return the number of ACLs that are known, and of those that are unknown."""
+    if not path.exists():
+        return 0, 0
+    with _opened(path) as kept:
+        known, total = kept.execute("SELECT count(acl), count(*) FROM acls").fetchone()
+    return known, total - known
+
+
+def read_kept(path: Path) -> Iterator[KeptAcl]:
+    """Yield all ACLs of a job in the order of their URLs; a doubtful parent is unknown."""
+    if not path.exists():
+        return
+    decode = msgspec.msgpack.Decoder(Acl).decode
+    query = "SELECT url, acl, alone, is_parent, number, origin, datasource FROM acls ORDER BY url"
+    with _opened(path) as kept:
+        [doubt] = kept.execute("SELECT ifnull(max(number), -1) FROM doubts").fetchone()
+        for url, acl, alone, is_parent, number, origin, datasource in kept.execute(query):
+            is_unknown = acl is None or (is_parent and number <= doubt)
+            yield KeptAcl(
+                url=url,
+                acl=None if is_unknown else decode(acl),
+                alone=bool(alone),
+                is_parent=bool(is_parent),
+                number=number,
+                origin=origin,
+                datasource=datasource,
+            )
+
+
+def replace_kept(path: Path, acls: Iterable[KeptAcl]) -> None:
+    """Replace the ACLs of a job."""
+    encode = msgspec.msgpack.Encoder().encode
+    with whole_scratch(_FILE_SCHEMA, path) as kept:
+        kept.executemany(
+            _INSERT,
+            (
+                (
+                    *(acl.url, None if acl.acl is None else encode(acl.acl), acl.alone),
+                    *(acl.is_parent, acl.number, False, acl.origin, acl.datasource),
+                )
+                for acl in acls
+            ),
+        )
+
+
+def _copy_doubts(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+    target.executemany("INSERT INTO doubts VALUES (?, ?)", source.execute("SELECT * FROM doubts"))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open the ACLs of a job to be read; raise FatalError for a file that has none."""
+    cure = "expected the ACLs that runs of the job have kept: feedferry state clear removes them"
+    try:
+        with closing(read_scratch(path)) as kept:
+            [version] = kept.execute("PRAGMA user_version").fetchone()
+            if version != _VERSION:
+                raise FatalError(f"{path}: version {version}; {cure}")
+            yield kept
+    except sqlite3.DatabaseError as exc:
+        raise FatalError(f"{path}: {exc}; {cure}") from exc
