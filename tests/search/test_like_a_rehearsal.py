@@ -31,6 +31,9 @@ MOVE = [
     {"remove": {"index": "docs-web-1", "alias": "docs-web"}},
     {"add": {"index": "docs-web-2", "alias": "docs-web"}},
 ]
+NO_ALIAS = {"index": "docs-web-1", "alias": "docs-none"}
+NO_CHANGE = {"lang": "painless", "source": "ctx.op = 'none'"}
+TRIAL = {"scripted_upsert": True, "upsert": {}, "script": NO_CHANGE}
 REQUESTS: list[tuple[Any, ...]] = [
     ("GET", "/docs-web/_mapping"),
     ("GET", "/docs-none/_mapping"),
@@ -61,6 +64,7 @@ REQUESTS: list[tuple[Any, ...]] = [
     ("POST", "/docs-none/_bulk?require_alias=true", index(1)),
     ("POST", f"{BULK}&filter_path=errors,items.*.status", [*index(7), *index(1)]),
     ("POST", f"{BULK}&filter_path=errors,items.*.error", index(7)),
+    ("POST", "/docs-web/_update/a-trial?require_alias=true", TRIAL),
     ("POST", "/docs-web/_refresh"),
     ("GET", "/docs/_count"),
     ("GET", "/docs-none/_count"),
@@ -74,6 +78,8 @@ REQUESTS: list[tuple[Any, ...]] = [
     ("PUT", "/docs-web-2/_settings", {"index": {"number_of_replicas": None}}),
     ("POST", "/_aliases", {"actions": [*MOVE, {"remove": {"index": "docs-none", "alias": "a"}}]}),
     ("POST", "/_aliases", {"actions": [{"add": {"index": "docs-web-2", "alias": "docs-web-1"}}]}),
+    ("POST", "/_aliases", {"actions": [{"remove": NO_ALIAS}]}),
+    ("POST", "/_aliases", {"actions": [*MOVE, {"remove": {**NO_ALIAS, "must_exist": True}}]}),
     ("POST", "/_aliases", {"actions": []}),
     ("GET", "/docs-web/_alias"),
     ("POST", "/_aliases", {"actions": MOVE}),

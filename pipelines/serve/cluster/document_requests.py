@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from itertools import islice
+from typing import Literal
 
 import msgspec
 
@@ -47,6 +48,19 @@ class _Search(_Count, forbid_unknown_fields=True):
     track_total_hits: bool | int = True
 
 
+class _TrialScript(msgspec.Struct, forbid_unknown_fields=True):
+    source: Literal["ctx.op = 'none'"]
+    lang: str = "painless"
+
+
+class _Trial(msgspec.Struct, forbid_unknown_fields=True):
+    """An update that changes nothing, by which a push finds out whether scripts are run."""
+
+    script: _TrialScript
+    upsert: DocumentFields
+    scripted_upsert: Literal[True]
+
+
 class DocumentRequests:
     """Answers the requests about documents, in a transaction of the store."""
 
@@ -55,6 +69,7 @@ class DocumentRequests:
         self.handlers: Handlers = {
             ("POST", "_bulk"): self._bulk,
             ("PUT", "_bulk"): self._bulk,
+            ("POST", "_update"): self._try_update,
             ("GET", "_refresh"): self._refresh,
             ("POST", "_refresh"): self._refresh,
             ("GET", "_count"): self._count,
@@ -67,7 +82,7 @@ class DocumentRequests:
         begun = time.monotonic()
         actions = BulkActions(
             self._store,
-            requires_alias=request.query.get("require_alias", ["false"])[0] in ("true", ""),
+            requires_alias=_requires_alias(request),
             faults=request.faults,
         )
         has_errors = False
@@ -82,6 +97,19 @@ class DocumentRequests:
             return {"took": _milliseconds(begun), "errors": has_errors}
 
         return stream_reply(frame, ("items",), items(), request.paths)
+
+    def _try_update(self, request: ClusterRequest) -> object:
+        request.read(_Trial)
+        requires_alias = _requires_alias(request)
+        index = self._store.indexes.written_to(request.name, requires_alias=requires_alias)
+        return {
+            "_index": index.name,
+            "_id": request.below,
+            "_version": -1,
+            "result": "noop",
+            "_shards": {"total": 0, "successful": 0, "failed": 0},
+            "get": {"found": False},
+        }
 
     def _refresh(self, request: ClusterRequest) -> object:
         count = len(self._store.indexes.named(request.names))
@@ -127,6 +155,10 @@ class DocumentRequests:
         if decides is None:
             return documents.count(names)
         return sum(decides(_fields_of(document)) for document in documents.listed(names))
+
+
+def _requires_alias(request: ClusterRequest) -> bool:
+    return request.query.get("require_alias", ["false"])[0] in ("true", "")
 
 
 def _fields_of(document: FoundDocument) -> DocumentFields:
