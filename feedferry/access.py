@@ -4,7 +4,7 @@
 
     from feedferry import access
 
-    user = access.members_of("bob", groups=["staff"])
+    user = access.members_of(["bob"], groups=["staff"])
     query = {"bool": {"must": [...], "filter": [access.search_filter(access.tokens_of(user))]}}
 
 Each search needs the filter: an index shows all documents to a search without it. `permits` decides

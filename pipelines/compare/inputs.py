@@ -30,6 +30,7 @@ from feedferry.schemas.feed import FeedHeader
 from feedferry.schemas.membership import Membership
 from feedferry.schemas.record import Provenance, Record, withheld
 from feedferry.schemas.reject import Reject, record_error, reject_record
+from feedferry.schemas.run_record import RUN_RECORD
 from feedferry.schemas.span import Span
 from feedferry.transforms.compare.history import each
 from feedferry.transforms.conversion.conversion_settings import BATCH_RECORDS
@@ -133,7 +134,7 @@ def _paths(name: str) -> Collection[str]:
     if holds_run(name):
         with opened_remote(name, is_read_only=True) as remote:
             return _ChunkPaths(f"{remote.uri}/", read_manifest(remote.mirror))
-    if (Path(name) / MANIFEST).is_file():
+    if any((Path(name) / of_run).is_file() for of_run in (MANIFEST, RUN_RECORD)):
         begin = str(Path(name) / MANIFEST).removesuffix(MANIFEST)
         return _ChunkPaths(begin, read_manifest(Path(name)))
     return (name,)

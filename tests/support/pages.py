@@ -5,8 +5,8 @@ before the first command of the page; one of `sh` can be run. In a block of `con
 that begins with `$` is run by `run`, in the order of the page and in one folder that holds `docs/`,
 and the bundled sample as `archive/` and as `pipelines/sample/`. A command that ends with `\` goes
 on in the next line. Lines below a command are all that it prints on stdout, where `…` stands for
-any text of a line; where there are none, it may print anything. A command ends with 0 or 1, or as
-its comment `# exit code 75` says.
+any text of a line, and the last line may have no end; where there are none, it may print anything.
+A command ends with 0 or 1, or as its comment `# exit code 75` says.
 
 `$ feedferry serve … --port 19900 &` starts a receiver until the end of the page. It listens at a
 free port: `127.0.0.1:19900` in files, in later commands and in what they print means its address.
@@ -57,7 +57,8 @@ class Example(NamedTuple):
     def is_printed(self, out: str) -> bool:
         """Whether the page shows this output."""
         pattern = re.escape(self.printed).replace("…", ".*")
-        return not self.printed or re.fullmatch(pattern, out) is not None
+        lines = out if out.endswith("\n") else f"{out}\n"
+        return not self.printed or re.fullmatch(pattern, lines) is not None
 
 
 def read_page(name: str) -> str:

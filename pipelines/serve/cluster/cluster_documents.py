@@ -17,7 +17,11 @@ DOCUMENT_TABLES = (
 )
 DocumentFields = dict[str, object]
 SortValue = int | float | str | None
-ORDER_COLUMNS = {"version": "rank", "url": "url"}
+ORDER_COLUMNS = {
+    "version": "rank",
+    "url": "url",
+    "datasource": "coalesce(json_extract(CAST(source AS TEXT), '$.datasource'), '')",
+}
 """The columns that documents are ordered by, by the fields of a search."""
 
 _LEAST_RANK = -(1 << 63)

@@ -113,7 +113,7 @@ class DocumentRequests:
         found = (
             _hit(document, wanted.source)
             for document in listed
-            if decides is None or decides(_decode(document.source))
+            if decides is None or decides(_fields_of(document))
         )
 
         def frame() -> dict[str, object]:
@@ -126,7 +126,11 @@ class DocumentRequests:
         documents, names = self._store.documents, [index.name for index in indexes]
         if decides is None:
             return documents.count(names)
-        return sum(decides(_decode(document.source)) for document in documents.listed(names))
+        return sum(decides(_fields_of(document)) for document in documents.listed(names))
+
+
+def _fields_of(document: FoundDocument) -> DocumentFields:
+    return {"_id": document.id, **_decode(document.source)}
 
 
 def _decision(wanted: _Count, indexes: list[ClusterIndex]) -> Decides | None:
@@ -143,9 +147,8 @@ def _order_of(sort: _SortPart | list[_SortPart]) -> list[str]:
             how = stated if isinstance(stated, _Order) else _Order(order=stated)
             is_first = field != "version" or how.missing == "_first"
             if field not in ORDER_COLUMNS or how.order != "asc" or not is_first:
-                raise not_played(
-                    f"the order {field!r}", "version, missing first, or url, ascending"
-                )
+                known = "version, missing first, url or datasource, ascending"
+                raise not_played(f"the order {field!r}", known)
             fields.append(field)
     return fields
 

@@ -1,11 +1,11 @@
-"""Queries of a search: bool, term, terms, match and match_all, decided for one document.
+"""Queries of a search: bool, ids, term, terms, range, match and match_all.
 
-A match finds a document with one of the words, as letters and digits in any case. Nothing has a
-score.
+Each is decided for one document, whose fields have its id as `_id`. A match finds a document with
+one of the words, as letters and digits in any case. Nothing has a score.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -34,6 +34,14 @@ class _Match(msgspec.Struct, forbid_unknown_fields=True):
     operator: str = "or"
 
 
+class _Ids(msgspec.Struct, forbid_unknown_fields=True):
+    values: list[str]
+
+
+class _Range(msgspec.Struct, forbid_unknown_fields=True):
+    gte: int
+
+
 def parse_query(query: object, mapped: MappedFields) -> Decides:
     """Return the decision of a query; raise ClusterError for one that is not played."""
     kind, stated = _only_key(query, "the query")
@@ -41,18 +49,30 @@ def parse_query(query: object, mapped: MappedFields) -> Decides:
         return lambda document: True
     if kind == "bool":
         return _parse_bool(parse_body(stated, _Bool), mapped)
-    if kind not in ("term", "terms", "match"):
-        raise not_played(f"the query {kind!r}", "bool, term, terms, match or match_all")
+    if kind == "ids":
+        return _finds("_id", parse_body(stated, _Ids).values)
+    if kind not in ("term", "terms", "range", "match"):
+        known = "bool, ids, term, terms, range, match or match_all"
+        raise not_played(f"the query {kind!r}", known)
     field, wanted = _only_key(stated, f"the query {kind!r} of")
     if kind == "match":
         return _parse_match(field, wanted)
+    if kind == "range":
+        least = parse_body(wanted, _Range).gte
+        return lambda document: any(
+            isinstance(value, int) and value >= least for value in _values(document, field)
+        )
     held = mapped.get(field)
     if held is not None and held.type not in _TERM_TYPES:
         found = f"{kind} of the field {field!r} of type {held.type}"
         raise not_played(found, "a keyword or a long")
     if isinstance(wanted, dict):
         wanted = wanted.get("value")
-    values = frozenset(map(str, wanted if isinstance(wanted, list) else [wanted]))
+    return _finds(field, wanted if isinstance(wanted, list) else [wanted])
+
+
+def _finds(field: str, wanted: Iterable[object]) -> Decides:
+    values = frozenset(map(str, wanted))
     return lambda document: not values.isdisjoint(map(str, _values(document, field)))
 
 

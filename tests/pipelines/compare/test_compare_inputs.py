@@ -10,6 +10,7 @@ from feedferry.pipelines.folders.manifest import REPORT, write_manifest
 from feedferry.schemas.account import Chunk
 from feedferry.schemas.errors import ConfigError, UnknownFormatError
 from feedferry.schemas.reject import UNKNOWN_FORMAT, Reject
+from feedferry.schemas.run_record import RUN_RECORD
 from feedferry.transforms.compare.history import each
 from support.archives import HOST, jsonl, put
 
@@ -47,6 +48,12 @@ def test_a_run_without_chunks_has_no_records(tmp_path: Path, words: dict[str, st
     (tmp_path / "run").mkdir()
     make_run(tmp_path / "run", 0)
     assert urls(CompareInput((str(tmp_path / "run"),), words, folder=tmp_path)) == []
+
+
+def test_a_run_that_has_stopped_is_no_input(tmp_path: Path) -> None:
+    put(tmp_path / "run" / RUN_RECORD, b"{}")
+    with pytest.raises(ConfigError, match="an unfinished run; expected a finished one"):
+        CompareInput((str(tmp_path / "run"),), {}, folder=tmp_path)
 
 
 def test_a_chunk_that_is_no_feed_is_a_reject_and_a_run_of_these_is_an_error(tmp_path: Path) -> None:

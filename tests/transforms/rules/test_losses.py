@@ -90,7 +90,8 @@ def _list(table: Sequence[LossRow]) -> Iterator[str]:
 
 def _group_of(row: LossRow) -> str:
     """Return what the rows have in common that are a single item of the page."""
-    return {Effect.LOST: "", Effect.STOPS: row.item}.get(row.effect, row.name)
+    stops = row.item if row.name == row.item else f"{row.name} {row.detail}"
+    return {Effect.LOST: "", Effect.STOPS: stops}.get(row.effect, row.name)
 
 
 def _label(row: LossRow) -> str:

@@ -13,6 +13,7 @@ import pytest
 
 from feedferry.pipelines.serve.cluster.rehearsal_cluster import RehearsalCluster
 from support.cluster_requests import (
+    VERSION,
     asking,
     delete,
     document,
@@ -28,7 +29,7 @@ pytestmark = [
     pytest.mark.skipif(not ADDRESS, reason="FEEDFERRY_TEST_OPENSEARCH has no address"),
 ]
 VARYING = ("took", "index_uuid", "_seq_no")
-ORDER = [{"version": {"order": "asc", "missing": "_first"}}, {"url": "asc"}]
+ORDER = [{"version": {"order": "asc", "missing": "_first"}}, {"url": "asc"}, {"datasource": "asc"}]
 BULK = "/docs-web/_bulk?require_alias=true"
 MOVE = [
     {"remove": {"index": "docs-web-1", "alias": "docs-web"}},
@@ -71,6 +72,9 @@ REQUESTS: list[tuple[Any, ...]] = [
     ("POST", "/docs/_search", {"sort": ORDER, "track_total_hits": False, "_source": ["url"]}),
     ("POST", "/docs/_search?filter_path=hits.hits._id", {"sort": ORDER}),
     ("POST", "/docs/_search", {"query": {"match": {"title": "report"}}, "sort": ["url"]}),
+    ("POST", "/docs/_search", {"query": {"ids": {"values": ["http://h/1"]}}, "sort": ["url"]}),
+    ("POST", "/docs/_count", {"query": {"range": {"changed_by": {"gte": VERSION + 6}}}}),
+    ("POST", "/docs/_count", {"query": {"range": {"changed_by": {"gte": VERSION + 7}}}}),
     ("PUT", "/docs-web-2/_settings", {"index": {"number_of_replicas": None}}),
     ("POST", "/_aliases", {"actions": [*MOVE, {"remove": {"index": "docs-none", "alias": "a"}}]}),
     ("POST", "/_aliases", {"actions": [{"add": {"index": "docs-web-2", "alias": "docs-web-1"}}]}),

@@ -21,7 +21,7 @@ FAULTS = """
 
 
 def write_feed(folder: Path, night: str, *numbers: int, feedtype: str = "full") -> str:
-    header = f"<header><datasource>web</datasource><feedtype>{feedtype}</feedtype></header>"
+    header = f"<header><datasource>files</datasource><feedtype>{feedtype}</feedtype></header>"
     records = "".join(RECORD.format(number, night) for number in numbers)
     path = folder / f"{night}.xml"
     path.write_text(f"<gsafeed>{header}<group>{records}</group></gsafeed>", "utf-8")
@@ -83,3 +83,17 @@ def test_a_push_goes_on_after_faults_and_hides_the_document_that_is_refused(
             "http://h.example/1": ("text 1 of tuesday", ["us:Default:alice"]),
             "http://h.example/2": ("text 2 of monday", None),
         }
+
+
+def test_a_rehearsal_is_verified_with_searches_as_people_who_may_and_may_not_see(
+    tmp_path: Path,
+) -> None:
+    with serving(tmp_path / "spool") as served:
+        feed = write_feed(tmp_path, "monday", 1, 2)
+        assert push(feed, served)[0] == 0
+        done = run("verify", feed, "--against", f"{served.url}/docs")
+        assert (done.returncode, done.stdout.splitlines()[-1]) == (
+            0,
+            "result    2 same, 0 missing, 0 not deleted, 0 different, 0 unknown,"
+            " 0 with another ACL",
+        )

@@ -140,8 +140,8 @@ def test_what_is_not_played_is_an_error_that_states_what_is(ask: Ask) -> None:
     status, reply = ask("POST", "/docs/_search", {"query": {"fuzzy": {"title": "report"}}})
     assert (status, reply["error"]["reason"]) == (
         501,
-        "a rehearsal does not play the query 'fuzzy'; expected bool, term, terms, match or"
-        " match_all",
+        "a rehearsal does not play the query 'fuzzy'; expected bool, ids, term, terms, range,"
+        " match or match_all",
     )
     script = {"script": {"source": "ctx._source.size = 1", "params": {}}}
     bulk(ask, index(1))
