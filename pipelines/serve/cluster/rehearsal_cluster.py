@@ -268,8 +268,7 @@ class RehearsalCluster:
                     for name in self._store.named(stated["index"]):
                         self._add_alias(name, stated["alias"], going=removed)
                 elif kind == "remove":
-                    for name in self._store.named(stated["index"]):
-                        self._store.remove_alias(name, stated["alias"])
+                    self._remove_alias(stated)
                 elif kind == "remove_index":
                     if self._store.index(stated["index"]) is None:
                         raise no_index(stated["index"])
@@ -278,6 +277,13 @@ class RehearsalCluster:
         for name in removed:
             self._store.remove_index(name)
         return _ACKNOWLEDGED
+
+    def _remove_alias(self, stated: dict[str, Any]) -> None:
+        alias = stated["alias"]
+        for name in self._store.named(stated["index"]):
+            if not self._store.remove_alias(name, alias) and stated.get("must_exist"):
+                reason = f"aliases [{alias}] missing"
+                raise ClusterError(404, "aliases_not_found_exception", reason)
 
     def _add_alias(self, name: str, alias: str, going: Iterable[str] = ()) -> None:
         held = self._store.index(alias)

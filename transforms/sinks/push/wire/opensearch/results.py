@@ -25,7 +25,7 @@ _TEMPORARY = (_TOO_MANY, _UNAVAILABLE)
 _FULL_DISK = ("flood-stage", "flood stage", "read-only-allow-delete", "read-only / allow delete")
 _NO_INDEX = ("index_not_found_exception", "alias_not_found_exception")
 _MISSING = "document_missing_exception"
-_NEW_RUN = "expected the index that the run has found or made: begin a new run"
+_NEW_RUN = "expected the alias of this run, which a newer run may have removed: begin a new run"
 NEWER = "the index has a newer version of a document"
 _ABSENT = {
     "delete": "a deletion of a document that the index does not have",
