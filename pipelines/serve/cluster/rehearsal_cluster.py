@@ -115,6 +115,7 @@ class RehearsalCluster:
             ("GET", "_settings"): self._settings,
             ("PUT", "_settings"): self._set_settings,
             ("POST", "_aliases"): self._change_aliases,
+            ("POST", "_update"): self._try_update,
             ("POST", "_bulk"): self._bulk,
             ("PUT", "_bulk"): self._bulk,
             ("GET", "_refresh"): self._refresh,
@@ -296,6 +297,14 @@ class RehearsalCluster:
                 index_uuid=held.uuid,
             )
         self._store.add_alias(name, alias)
+
+    def _try_update(self, request: ClusterRequest) -> object:
+        """Answer the trial of a push, by an update that changes nothing."""
+        wanted = request.read_object()
+        if wanted.get("script", {}).get("source") != "ctx.op = 'none'":
+            raise not_played("an update of one document", "the trial of a push, or _bulk")
+        (name,) = self._store.named(request.name)
+        return {"_index": name, "_id": request.below, "_version": -1, "result": "noop"}
 
     def _bulk(self, request: ClusterRequest) -> object:
         begun, paths = time.monotonic(), request.paths

@@ -264,7 +264,7 @@ def test_the_first_run_makes_a_strict_index_behind_two_aliases_and_writes_by_its
 
     session = ClusterSession([chunk(1, URLS), chunk(2, URLS[:1])], reply)
     assert begin(session) == RunIndexes(begun=BEGUN, suffixes={"web": WRITING}, before={1: 0, 2: 4})
-    [_, (method, path, made), _, (_, _, change)] = session.requests
+    [_, (method, path, made), _, (_, _, change), _] = session.requests
     assert (method, path) == ("PUT", f"-web{STAMP}")
     assert made["aliases"] == {"intranet-web": {}, "intranet": {}}
     assert made["mappings"]["dynamic"] == "strict"
@@ -290,12 +290,31 @@ def cluster_with(*stamps: str) -> Callable[[str, str], tuple[int, object]]:
 def test_a_run_that_begins_removes_the_aliases_by_which_earlier_runs_write() -> None:
     session = ClusterSession([chunk(1, URLS)], cluster_with(OLD_STAMP))
     assert begin(session).suffixes == {"web": WRITING}
-    [*_, (method, path, change)] = session.requests
+    [*_, (method, path, change), _] = session.requests
     assert (method, path) == ("POST", "/_aliases")
     assert change["actions"] == [
         {"remove": {"index": "mine", "alias": f"intranet-web{OLD_STAMP}-writing"}},
         {"add": {"index": "mine", "alias": "intranet" + WRITING}},
     ]
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "expected"),
+    [
+        (400, "script_lang not supported", "expected a server that runs scripts in Painless"),
+        (403, "no permissions for", "the user of --auth needs the privileges `read`, `write` and"),
+    ],
+)
+def test_nothing_is_sent_to_a_server_that_cannot_change_acls(
+    status: int, error: str, expected: str
+) -> None:
+    def reply(method: str, path: str) -> tuple[int, object]:
+        is_trial = path == f"{WRITING}/_update/feedferry-trial?require_alias=true"
+        failed = {"error": {"type": "illegal_argument_exception", "reason": error}}
+        return (status, failed) if is_trial else cluster_with()(method, path)
+
+    with pytest.raises(TargetError, match=f"{error}; .*{expected}"):
+        begin(ClusterSession([chunk(1, URLS)], reply))
 
 
 @pytest.mark.parametrize("feedtype", ["incremental", "full"])
@@ -355,7 +374,7 @@ def test_a_full_feed_is_searched_when_it_is_complete() -> None:
 
     session = ClusterSession([chunk(1, URLS, "full")], reply)
     assert begin(session).suffixes == {"web": WRITING}
-    [(_, path, made), _] = session.requests
+    [(_, path, made), _, _] = session.requests
     assert (path, made["aliases"]) == (f"-web{STAMP}", {"intranet" + WRITING: {}})
     finish(session)
     [exchange] = [body for _, path, body in session.requests if path == "/_aliases"]

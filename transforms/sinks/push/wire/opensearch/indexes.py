@@ -32,19 +32,21 @@ from feedferry.schemas.errors import TargetError
 from feedferry.schemas.feed import FULL
 from feedferry.transforms.sinks.push.model import (
     ERASING_FEEDTYPES,
-    ApplianceResponse,
     count_records,
 )
-from feedferry.transforms.sinks.push.wire.body import RequestBody
+from feedferry.transforms.sinks.push.wire.opensearch.json_request import json_body
 from feedferry.transforms.sinks.push.wire.opensearch.mapping import (
     FLAT_KINDS,
     alias_suffix,
     held_mappings,
     mapping,
 )
-from feedferry.transforms.sinks.push.wire.opensearch.results import error_of
+from feedferry.transforms.sinks.push.wire.opensearch.results import error_of, failure
+from feedferry.transforms.sinks.push.wire.opensearch.script_trial import (
+    fault_of_scripts,
+    try_script,
+)
 from feedferry.transforms.sinks.push.wire.protocol import RunSession
-from feedferry.transforms.sinks.push.wire.responses import describe
 
 WRITING = "-writing"
 KEPT_INDEXES = 1
@@ -79,11 +81,6 @@ class RunIndexes(msgspec.Struct, frozen=True, kw_only=True):
     before: Mapping[int, int]
 
 
-def json_body(value: object) -> RequestBody:
-    data = msgspec.json.encode(value)
-    return RequestBody(content_type="application/json", length=len(data), before=data)
-
-
 def is_full(chunk: Chunk) -> bool:
     return chunk.requested_feedtype == FULL or chunk.feedtype in ERASING_FEEDTYPES
 
@@ -107,6 +104,8 @@ def begin(session: RunSession) -> RunIndexes:
         else:
             session.step(f"find the index of {datasource}", find)
         suffixes[datasource] = _take_over(session, datasource, begun, loads=full == {True})
+        if fault := fault_of_scripts(try_script(session, suffixes[datasource])):
+            raise TargetError(f"{session.appliance.url}: {fault}")
     ordinals = (chunk.ordinal for chunk in session.chunks)
     return RunIndexes(
         begun=begun, suffixes=suffixes, before=dict(zip(ordinals, before, strict=True))
@@ -178,13 +177,13 @@ def _take_over(session: RunSession, datasource: str, begun: int, *, loads: bool)
 def _indexes(session: RunSession, alias: str) -> dict[str, Collection[str]]:
     """Return the aliases of indexes by their names: of those of a datasource, and others."""
     response = session.request(f"{alias}*/_alias")
-    expected = "expected the aliases of indexes"
+    expected = "the aliases of indexes"
     if not response.is_success:
-        raise _failed(response, expected)
+        raise failure(response, expected)
     try:
         found = msgspec.json.decode(response.body, type=dict[str, _HeldAliases])
     except msgspec.DecodeError as exc:
-        raise _failed(response, expected) from exc
+        raise failure(response, expected) from exc
     return {name: held.aliases.keys() for name, held in found.items()}
 
 
@@ -224,7 +223,7 @@ def _make_index(session: RunSession, datasource: str, begun: int, *, is_loading:
             return suffix
         if "No handler for type" not in reason and "not supported" not in reason:
             break
-    raise _failed(response, "expected to make an index")
+    raise failure(response, "to make an index")
 
 
 def _find_index(session: RunSession, datasource: str, begun: int) -> str:
@@ -234,7 +233,7 @@ def _find_index(session: RunSession, datasource: str, begun: int) -> str:
     if response.status == 404:
         return _make_index(session, datasource, begun, is_loading=False)
     if not response.is_success:
-        raise _failed(response, "expected an index, or the right to make one")
+        raise failure(response, "an index, or the right to make one")
     found = held_mappings(response.body)
     for name, held in found.items():
         if held.fault:
@@ -262,7 +261,7 @@ def _check_count(session: RunSession, suffix: str, chunks: Sequence[Chunk]) -> s
                     change(hash(match[2]))
     response = session.request(f"{suffix}/_count")
     if not response.is_success:
-        raise _failed(response, "expected the number of documents")
+        raise failure(response, "the number of documents")
     count: int = msgspec.json.decode(response.body)["count"]
     if not len(sent) - session.accepted_refusals <= count <= len(sent):
         raise TargetError(
@@ -284,7 +283,7 @@ def _exchange(session: RunSession, alias: str, suffix: str) -> str:
     old = [name for name, aliases in held.items() if root + alias in aliases and name != index]
     settings = session.request(f"{suffix}/_settings", json_body(_SEARCH_SETTINGS), method="PUT")
     if not settings.is_success:
-        raise _failed(settings, "expected the settings of a searched index")
+        raise failure(settings, "the settings of a searched index")
     names = (root + alias, root)
     actions: list[_AliasAction] = [{"remove": {"index": index, "alias": own, "must_exist": True}}]
     actions += ({"remove": {"index": name, "alias": of}} for name in old for of in names)
@@ -303,14 +302,9 @@ def _remove(session: RunSession, alias: str, suffix: str) -> str:
     for name in removed:
         gone = session.request(name.removeprefix(root), method="DELETE")
         if not gone.is_success and gone.status != 404:
-            raise _failed(gone, "expected to remove an index of an earlier run")
+            raise failure(gone, "to remove an index of an earlier run")
     return ", ".join(removed) or "none"
 
 
 def _name_of(session: RunSession) -> str:
     return session.appliance.url.rpartition("/")[2]
-
-
-def _failed(response: ApplianceResponse, expected: str) -> TargetError:
-    found = error_of(response) or describe(response)
-    return TargetError(f"{response.url}: {response.status}, {found}; {expected}")

@@ -23,10 +23,9 @@ from feedferry.transforms.access.index_fields import (
     tokens_of,
 )
 from feedferry.transforms.formats.opensearch.bulk_writer import id_of
-from feedferry.transforms.sinks.push.wire.opensearch.indexes import json_body
-from feedferry.transforms.sinks.push.wire.opensearch.results import error_of
+from feedferry.transforms.sinks.push.wire.opensearch.json_request import json_body
+from feedferry.transforms.sinks.push.wire.opensearch.results import failure
 from feedferry.transforms.sinks.push.wire.protocol import ApplianceReader, FailedProbe
-from feedferry.transforms.sinks.push.wire.responses import describe
 
 Person = tuple[Member, ...]
 """A user, or the groups of a user; a person without any is unknown."""
@@ -87,8 +86,7 @@ def _is_found(reader: ApplianceReader, record: Record, tokens: list[str]) -> boo
     body = json_body({"size": 0, "track_total_hits": True, "query": query})
     response = reader.request(f"/_search?{_FILTER}", body, method="POST")
     if not response.is_success:
-        found = error_of(response) or describe(response)
-        raise TargetError(f"{response.url}: {response.status}, {found}; expected a search")
+        raise failure(response, "a search")
     result: dict[str, Any] = msgspec.json.decode(response.body)
     if result.get("timed_out") or result.get("_shards", {}).get("failed"):
         raise TargetError(f"{response.url}: not all shards have answered; expected all: try again")
