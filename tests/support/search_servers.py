@@ -24,12 +24,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from feedferry.transforms.formats.opensearch.bulk_writer import ACL_SCRIPT
 from support.appliance_sockets import certificate
 from support.ports import kept_port
 from support.programs_needed import path_of, without
 
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "feedferry" / "search"
 _NODE = Path(__file__).parent / "programs" / "SearchNode.java"
+_ACL_SCRIPTS = Path(__file__).parent / "programs" / "AclScripts.java"
 _JDKS = Path("/usr/lib/jvm")
 _START_SECONDS = 300
 _CALL_SECONDS = 120
@@ -92,6 +94,7 @@ class SearchProgram(NamedTuple):
     home: str
     security: str = ""
     """The version of the Security plug-in; empty for a server without it."""
+    has_acl_scripts: bool = False
     plugin_type: str = "Class<? extends Plugin>"
     make_plugin: str = "(Class<? extends Plugin>) Class.forName(name)"
 
@@ -138,8 +141,8 @@ OPENSEARCH_SECURITY = OPENSEARCH_2._replace(
     log4j="2.21.0",
     security="2.19.1.0",
 )
-# Painless, the language of scripts, is not published: updates of ACLs cannot be tested.
-ELASTICSEARCH_7 = SearchProgram(
+# Painless, the language of scripts, is not published for it.
+ELASTICSEARCH_WITHOUT_SCRIPTS = SearchProgram(
     name="elasticsearch",
     version="7.17.29",
     java=17,
@@ -149,6 +152,8 @@ ELASTICSEARCH_7 = SearchProgram(
     log4j="2.17.1",
     home="es.path.home",
 )
+ELASTICSEARCH_7 = ELASTICSEARCH_WITHOUT_SCRIPTS._replace(has_acl_scripts=True)
+"""It does what the scripts of feedferry do, in place of Painless."""
 
 
 class SearchServer:
@@ -223,6 +228,7 @@ def search_server(program: SearchProgram, folder: Path) -> Iterator[SearchServer
         command = [java, *_HEAP, "-Dlog4j2.disable.jmx=true", log4j, home, "-cp"]
         command += [f"{libraries}/*", str(source), str(folder)]
         command += [f"{program.package}.{name}" for name in program.plugin_classes]
+        command += ["SearchNode$AclScripts"] * program.has_acl_scripts
         process = subprocess.Popen(
             command, cwd=folder, stdin=subprocess.PIPE, stdout=log, stderr=log
         )
@@ -264,7 +270,9 @@ def _secure(config: Path, libraries: Path) -> Path:
 
 
 def _source(program: SearchProgram) -> str:
-    text = _NODE.read_text()
+    scripts = _ACL_SCRIPTS.read_text() if program.has_acl_scripts else ""
+    text = _NODE.read_text().replace("@ACL_SCRIPTS\n", scripts)
+    text = text.replace("@ACL_SCRIPT", ACL_SCRIPT)
     text = text.replace("@PACKAGE", program.package).replace("@PLUGIN", program.plugin_type)
     return text.replace("@MAKE_PLUGIN", program.make_plugin)
 
