@@ -92,9 +92,10 @@ class ClusterIndexes:
             "INSERT OR IGNORE INTO cluster_aliases VALUES (?, ?)", (alias, name)
         )
 
-    def remove_alias(self, name: str, alias: str) -> None:
+    def remove_alias(self, name: str, alias: str) -> bool:
+        """Remove an alias of an index; return whether it was there."""
         delete = "DELETE FROM cluster_aliases WHERE alias = ? AND name = ?"
-        self._connection.execute(delete, (alias, name))
+        return self._connection.execute(delete, (alias, name)).rowcount > 0
 
     def _of_name(self, name: str) -> list[str]:
         return [name] if self.index(name) else self._indexes_behind(name)

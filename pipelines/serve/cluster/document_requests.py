@@ -47,12 +47,24 @@ class _Search(_Count, forbid_unknown_fields=True):
     track_total_hits: bool | int = True
 
 
+class _Script(msgspec.Struct, forbid_unknown_fields=True):
+    source: str
+    lang: str = "painless"
+
+
+class _Update(msgspec.Struct, forbid_unknown_fields=True):
+    script: _Script
+    scripted_upsert: bool = False
+    upsert: dict[str, object] = {}
+
+
 class DocumentRequests:
     """Answers the requests about documents, in a transaction of the store."""
 
     def __init__(self, store: ClusterStore) -> None:
         self._store = store
         self.handlers: Handlers = {
+            ("POST", "_update"): self._try_update,
             ("POST", "_bulk"): self._bulk,
             ("PUT", "_bulk"): self._bulk,
             ("GET", "_refresh"): self._refresh,
@@ -62,6 +74,13 @@ class DocumentRequests:
             ("GET", "_search"): self._search,
             ("POST", "_search"): self._search,
         }
+
+    def _try_update(self, request: ClusterRequest) -> object:
+        """Answer the trial of a push, by an update that changes nothing."""
+        if request.read(_Update).script.source != "ctx.op = 'none'":
+            raise not_played("an update of one document", "the trial of a push, or _bulk")
+        (index,) = self._store.indexes.named(request.name)
+        return {"_index": index.name, "_id": request.below, "_version": -1, "result": "noop"}
 
     def _bulk(self, request: ClusterRequest) -> object:
         begun = time.monotonic()

@@ -37,6 +37,7 @@ class _NewIndex(msgspec.Struct, forbid_unknown_fields=True):
 class _Alias(msgspec.Struct, forbid_unknown_fields=True):
     index: str
     alias: str
+    must_exist: bool = False
 
 
 class _Index(msgspec.Struct, forbid_unknown_fields=True):
@@ -158,13 +159,18 @@ class IndexRequests:
                 for index in self._indexes.named(action.add.index):
                     self._add_alias(index.name, action.add.alias, going=removed)
             if action.remove is not None:
-                for index in self._indexes.named(action.remove.index):
-                    self._indexes.remove_alias(index.name, action.remove.alias)
+                self._remove_alias(action.remove)
         for name in removed:
             if self._indexes.index(name) is None:
                 raise no_index(name)
             self._store.remove_index(name)
         return _ACKNOWLEDGED
+
+    def _remove_alias(self, wanted: _Alias) -> None:
+        for index in self._indexes.named(wanted.index):
+            if not self._indexes.remove_alias(index.name, wanted.alias) and wanted.must_exist:
+                reason = f"aliases [{wanted.alias}] missing"
+                raise ClusterError(404, "aliases_not_found_exception", reason)
 
     def _add_alias(self, name: str, alias: str, going: Collection[str] = ()) -> None:
         held = self._indexes.index(alias)
