@@ -6,8 +6,9 @@
 #                              slow test of each kind: six minutes on two cores
 #   ./run_local.sh test-all    set up, then run these checks and all tests
 #   ./run_local.sh test-rest   set up, then run the tests that `test` leaves out, as CI does
-#   ./run_local.sh test-cluster  set up, then test a Flink cluster on this machine: needs Java 17 and
-#                              Maven, 400 MB of downloads the first time and 15 minutes
+#   ./run_local.sh test-cluster  set up, then test a Flink cluster and search servers on this machine:
+#                              needs Java 17 (OpenSearch 3: Java 21) and Maven, 900 MB of downloads
+#                              the first time and 20 minutes
 #   ./run_local.sh VERB …      run the command, as in: ./run_local.sh convert --help
 set -euo pipefail
 
@@ -151,7 +152,7 @@ case ${1-} in
   test-cluster)
     set_up dev
     cd -- "$HERE"
-    exec timeout -s INT -k 60 5400 "$VENV/bin/pytest" -q -rfEs -m "" -n0 --durations=0 tests/cluster
+    exec timeout -s INT -k 60 5400 "$VENV/bin/pytest" -q -rfEs -m "" -n0 --durations=0 tests/cluster tests/search
     ;;
   *)
     set_up run

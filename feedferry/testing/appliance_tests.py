@@ -241,12 +241,12 @@ class ApplianceTests:
         self, appliance: ScriptedAppliance, run: Path
     ) -> None:
         first = _push(appliance, run)
-        paths = {request.path for request in appliance.others}
+        count = len(appliance.others)
         appliance.others.clear()
         for path in run.glob("push/*/receipts-*"):
             path.unlink()
         assert [*_push(appliance, run).account.steps] == [*first.account.steps]
-        assert {request.path for request in appliance.others} == paths
+        assert len(appliance.others) == count
         assert appliance.requests == [*_CHUNKS, *_CHUNKS]
 
     def test_a_push_that_is_killed_continues(

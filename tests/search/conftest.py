@@ -1,6 +1,5 @@
 """The servers of the tests in this folder: each is started once for a session."""
 
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -14,14 +13,12 @@ from support.search_servers import (
     search_server,
 )
 
-_PROGRAMS = (
-    [ELASTICSEARCH_7]
-    if os.environ.get("FEEDFERRY_SEARCH") == "elasticsearch"
-    else [OPENSEARCH_2, OPENSEARCH_3]
+
+@pytest.fixture(
+    scope="session",
+    params=[OPENSEARCH_2, OPENSEARCH_3, ELASTICSEARCH_7],
+    ids=lambda program: program.title,
 )
-
-
-@pytest.fixture(scope="session", params=_PROGRAMS, ids=lambda program: program.title)
 def _server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SearchServer]:

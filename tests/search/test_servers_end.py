@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.runs import ROOT
-from support.search_servers import SearchServer
+from support.search_servers import OPENSEARCH_2
 
 pytestmark = pytest.mark.slow
 
@@ -36,9 +36,9 @@ def is_running(folder: Path) -> bool:
     return False
 
 
-def test_a_server_ends_when_its_tests_are_killed(server: SearchServer, tmp_path: Path) -> None:
-    if server.program.version != "2.19.6":
-        return  # all servers are started by the same class
+@pytest.mark.parametrize("_server", [OPENSEARCH_2], indirect=True)  # all have the same class
+@pytest.mark.usefixtures("server")
+def test_a_server_ends_when_its_tests_are_killed(tmp_path: Path) -> None:
     paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     command = [sys.executable, "-P", "-c", _START, str(tmp_path)]
     process = subprocess.run(

@@ -1,17 +1,21 @@
 """OpenSearch and Elasticsearch as processes of their own, on loopback, made of Maven artifacts.
 
 The artifacts are downloaded once, into the cache folder of the user: 110 MB for each version. A
-test is skipped if Java or Maven is not installed.
+test is skipped if Java or Maven is not installed. A server with the Security plug-in takes requests
+by TLS, and has one user, `ADMIN`.
 """
 
 import json
 import os
 import re
 import shutil
+import ssl
 import subprocess
 import time
 import urllib.error
 import urllib.request
+import zipfile
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -20,11 +24,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from feedferry.transforms.formats.opensearch.bulk_writer import ACL_SCRIPT
+from support.appliance_sockets import certificate
 from support.ports import kept_port
 from support.programs_needed import path_of, without
 
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "feedferry" / "search"
 _NODE = Path(__file__).parent / "programs" / "SearchNode.java"
+_ACL_SCRIPTS = Path(__file__).parent / "programs" / "AclScripts.java"
 _JDKS = Path("/usr/lib/jvm")
 _START_SECONDS = 300
 _CALL_SECONDS = 120
@@ -45,12 +52,33 @@ network.host: 127.0.0.1
 http.port: @HTTP
 transport.port: @TRANSPORT
 discovery.type: single-node
-transport.type: netty4
-http.type: netty4
 node.store.allow_mmap: false
 cluster.routing.allocation.disk.threshold_enabled: false
 """
-_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+_PLAIN = "transport.type: netty4\nhttp.type: netty4\n"
+_SECURE = """\
+plugins.security.ssl.transport.pemcert_filepath: appliance.pem
+plugins.security.ssl.transport.pemkey_filepath: appliance.key
+plugins.security.ssl.transport.pemtrustedcas_filepath: appliance.pem
+plugins.security.ssl.transport.enforce_hostname_verification: false
+plugins.security.ssl.http.enabled: true
+plugins.security.ssl.http.pemcert_filepath: appliance.pem
+plugins.security.ssl.http.pemkey_filepath: appliance.key
+plugins.security.ssl.http.pemtrustedcas_filepath: appliance.pem
+plugins.security.allow_default_init_securityindex: true
+plugins.security.nodes_dn: ["CN=appliance"]
+plugins.security.restapi.roles_enabled: ["all_access"]
+"""
+ADMIN = "admin:secret"
+_USERS = """\
+_meta: {type: internalusers, config_version: 2}
+admin:
+  hash: "$2y$12$tBQRZSsQn/tshEqbpjAWE.zF5tp4yPgr2wipejykKs68vTzQYvYVm"
+  reserved: true
+  backend_roles: [admin]
+"""
+_SECURITY_FOLDER = "opensearch-security"
+_UNAVAILABLE = 503
 
 
 class SearchProgram(NamedTuple):
@@ -64,6 +92,9 @@ class SearchProgram(NamedTuple):
     plugin_classes: Sequence[str]
     log4j: str
     home: str
+    security: str = ""
+    """The version of the Security plug-in; empty for a server without it."""
+    has_acl_scripts: bool = False
     plugin_type: str = "Class<? extends Plugin>"
     make_plugin: str = "(Class<? extends Plugin>) Class.forName(name)"
 
@@ -104,8 +135,14 @@ OPENSEARCH_3 = OPENSEARCH_2._replace(
         " Collections.emptyList(), false)"
     ),
 )
-# Painless, the language of scripts, is not published: updates of ACLs cannot be tested.
-ELASTICSEARCH_7 = SearchProgram(
+OPENSEARCH_SECURITY = OPENSEARCH_2._replace(
+    version="2.19.1",  # the newest one whose plug-in is published
+    plugin_classes=[*OPENSEARCH_2.plugin_classes, "security.OpenSearchSecurityPlugin"],
+    log4j="2.21.0",
+    security="2.19.1.0",
+)
+# Painless, the language of scripts, is not published for it.
+ELASTICSEARCH_WITHOUT_SCRIPTS = SearchProgram(
     name="elasticsearch",
     version="7.17.29",
     java=17,
@@ -115,14 +152,28 @@ ELASTICSEARCH_7 = SearchProgram(
     log4j="2.17.1",
     home="es.path.home",
 )
+ELASTICSEARCH_7 = ELASTICSEARCH_WITHOUT_SCRIPTS._replace(has_acl_scripts=True)
+"""It does what the scripts of feedferry do, in place of Painless."""
 
 
 class SearchServer:
-    """A running server."""
+    """A running server; requests have the credentials of a user, `name:password`, if given."""
 
-    def __init__(self, url: str, program: SearchProgram) -> None:
+    def __init__(
+        self, url: str, program: SearchProgram, *, ca: Path | None = None, user: str = ""
+    ) -> None:
         self.url = url
         self.program = program
+        self.ca = ca
+        self._headers = (
+            {"Authorization": f"Basic {b64encode(user.encode()).decode()}"} if user else {}
+        )
+        tls = urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=ca))
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), tls)
+
+    def as_user(self, user: str) -> "SearchServer":
+        """Return the same server for requests of another user."""
+        return SearchServer(self.url, self.program, ca=self.ca, user=user)
 
     def call(self, method: str, path: str, body: object = None) -> Any:
         """Return the JSON of a reply; raise HTTPError for a status that is an error.
@@ -131,10 +182,9 @@ class SearchServer:
         """
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         kind = "application/x-ndjson" if isinstance(body, bytes) else "application/json"
-        request = urllib.request.Request(
-            self.url + path, data, {"Content-Type": kind}, method=method
-        )
-        with _opener.open(request, timeout=_CALL_SECONDS) as reply:
+        headers = {"Content-Type": kind} | self._headers
+        request = urllib.request.Request(self.url + path, data, headers, method=method)
+        with self._opener.open(request, timeout=_CALL_SECONDS) as reply:
             return json.load(reply)
 
     def ids(self, index: str, query: object, *, size: int = 10_000) -> list[str]:
@@ -168,19 +218,24 @@ def search_server(program: SearchProgram, folder: Path) -> Iterator[SearchServer
     for name in ("config", "modules", "plugins"):
         (folder / name).mkdir()
     (folder / "config" / "log4j2.properties").write_text(_LOGGING)
+    ca = _secure(folder / "config", libraries) if program.security else None
     with kept_port() as port, kept_port() as transport, (folder / "log").open("wb") as log:
         settings = _SETTINGS.replace("@HTTP", str(port)).replace("@TRANSPORT", str(transport))
+        settings += _SECURE if program.security else _PLAIN
         (folder / "config" / f"{program.name}.yml").write_text(settings)
         log4j = f"-Dlog4j2.configurationFile={folder / 'config' / 'log4j2.properties'}"
         home = f"-D{program.home}={folder}"
         command = [java, *_HEAP, "-Dlog4j2.disable.jmx=true", log4j, home, "-cp"]
         command += [f"{libraries}/*", str(source), str(folder)]
         command += [f"{program.package}.{name}" for name in program.plugin_classes]
+        command += ["SearchNode$AclScripts"] * program.has_acl_scripts
         process = subprocess.Popen(
             command, cwd=folder, stdin=subprocess.PIPE, stdout=log, stderr=log
         )
         try:
-            server = SearchServer(f"http://127.0.0.1:{port}", program)
+            address = f"{'https' if program.security else 'http'}://127.0.0.1:{port}"
+            user = ADMIN if program.security else ""
+            server = SearchServer(address, program, ca=ca, user=user)
             _wait(server, process, folder / "log")
             yield server
         finally:
@@ -194,11 +249,30 @@ def _wait(server: SearchServer, process: "subprocess.Popen[bytes]", log: Path) -
         assert process.poll() is None, log.read_text()[-3000:]
         assert time.monotonic() < end, log.read_text()[-3000:]
         time.sleep(0.2)
-    server.call("GET", "/_cluster/health?wait_for_status=yellow&timeout=60s")
+    while True:
+        try:
+            server.call("GET", "/_cluster/health?wait_for_status=yellow&timeout=60s")
+            return
+        except urllib.error.HTTPError as exc:  # the plug-in makes its index after the start
+            exc.close()
+            if exc.code != _UNAVAILABLE:
+                raise
+        assert time.monotonic() < end, log.read_text()[-3000:]
+        time.sleep(0.2)
+
+
+def _secure(config: Path, libraries: Path) -> Path:
+    """Write the certificate and the users of the Security plug-in; return the certificate."""
+    pem, _ = certificate(config)
+    folder = shutil.copytree(libraries / _SECURITY_FOLDER, config / _SECURITY_FOLDER)
+    (Path(folder) / "internal_users.yml").write_text(_USERS)
+    return pem
 
 
 def _source(program: SearchProgram) -> str:
-    text = _NODE.read_text()
+    scripts = _ACL_SCRIPTS.read_text() if program.has_acl_scripts else ""
+    text = _NODE.read_text().replace("@ACL_SCRIPTS\n", scripts)
+    text = text.replace("@ACL_SCRIPT", ACL_SCRIPT)
     text = text.replace("@PACKAGE", program.package).replace("@PLUGIN", program.plugin_type)
     return text.replace("@MAKE_PLUGIN", program.make_plugin)
 
@@ -234,10 +308,28 @@ def _install(program: SearchProgram) -> Path:
     if done.returncode:
         shutil.rmtree(loading)
         pytest.skip(f"{program.title} cannot be downloaded")
+    if program.security:
+        _unpack(loading / "lib")
     if not libraries.exists():  # another worker may have been faster
         (loading / "lib").rename(libraries)
     shutil.rmtree(loading)
     return libraries
+
+
+def _unpack(libraries: Path) -> None:
+    """Unpack the Security plug-in: the artifacts that are not there yet, and its configuration."""
+    (path,) = libraries.glob("opensearch-security-*.zip")
+    held = {name.stem.rpartition("-")[0] for name in libraries.glob("*.jar")}
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            if name.endswith(".jar"):
+                artifact = Path(name).stem.rpartition("-")[0]
+                if artifact not in held and artifact != "log4j-slf4j-impl":
+                    archive.extract(name, libraries)
+            elif name.startswith("config/") and name.endswith(".yml"):
+                archive.extract(name, libraries)
+    (libraries / "config").rename(libraries / _SECURITY_FOLDER)
+    path.unlink()
 
 
 def _pom(program: SearchProgram) -> str:
@@ -245,10 +337,14 @@ def _pom(program: SearchProgram) -> str:
     wanted += [(f"{program.package}.plugin", name, program.version) for name in program.plugins]
     # It is optional for the server, which does not start without it.
     wanted.append(("org.apache.logging.log4j", "log4j-core", program.log4j))
+    kinds = ["jar"] * len(wanted)
+    if program.security:
+        wanted.append((f"{program.package}.plugin", "opensearch-security", program.security))
+        kinds.append("zip")
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
-        f"<version>{version}</version></dependency>"
-        for group, artifact, version in wanted
+        f"<version>{version}</version><type>{kind}</type></dependency>"
+        for (group, artifact, version), kind in zip(wanted, kinds, strict=True)
     )
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'

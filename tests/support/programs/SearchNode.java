@@ -1,6 +1,7 @@
 // A node of OpenSearch or Elasticsearch in this process, made of its Maven artifacts.
 // It ends when its standard input ends, so that it does not outlive the program that started it.
 // The words in capitals with @ are replaced, as the two servers and their versions differ in them.
+// The classes of AclScripts.java are added for a server without Painless.
 import java.io.InputStream;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -22,6 +23,7 @@ public class SearchNode {
     }
   }
 
+@ACL_SCRIPTS
   @SuppressWarnings("unchecked")
   static @PLUGIN plugin(String name) throws Exception {
     return @MAKE_PLUGIN;

@@ -43,8 +43,8 @@ ACL_SCRIPT = (
 )
 """Replaces the fields of the decision, unless the document has a newer version.
 
-An update cannot set the version by which the server compares documents. `changed_by` marks the
-document until its next version comes, so that an older run can be kept from replacing it.
+An update cannot set the version by which the server compares documents, so that requests of an
+older run are refused by their alias. `changed_by` marks the document until its next version comes.
 """
 
 _TEXTS = ("title", "description", "keywords", "body", "mimetype")

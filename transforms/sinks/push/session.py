@@ -43,6 +43,8 @@ def send_until_accepted(
     gate: SendGate,
     settings: PushSettings,
     request: tuple[str, str, RequestBody | None],
+    *,
+    is_below_address: bool = True,
 ) -> str:
     """Send a request, a method, a path and a body, until it is accepted; return the words of it.
 
@@ -51,13 +53,16 @@ def send_until_accepted(
     """
     pauses = RetryPauses(settings.retry)
     while True:
-        response = client.request(*request)
+        response = client.request(*request, is_below_address=is_below_address)
         verdict = judge_response(settings.appliance.protocol, response, None)
         if verdict.meaning is ResponseMeaning.ACCEPTED and not verdict.refused:
             return verdict.message
         seconds = None
         if verdict.meaning in (ResponseMeaning.RETRY, ResponseMeaning.FULL_DISK):
-            seconds = pauses.next_seconds(at_least=retry_after_seconds(response))
+            seconds = pauses.next_seconds(
+                at_least=retry_after_seconds(response),
+                is_limited=verdict.meaning is not ResponseMeaning.FULL_DISK,
+            )
         if seconds is None:
             words = (refusal.words for refusal in verdict.refused)
             raise TargetError(": ".join([verdict.message, *words][:2]))
@@ -134,13 +139,26 @@ class PushSession:
         """Do a step, unless an earlier push has done it; return its reply."""
         return self._steps.run(name, action)
 
-    def send(self, path: str, body: RequestBody | None, *, method: str = "POST") -> str:
+    def send(
+        self,
+        path: str,
+        body: RequestBody | None,
+        *,
+        method: str = "POST",
+        is_below_address: bool = True,
+    ) -> str:
         """Send a request until it is accepted; return the words of the appliance.
 
         Raise TargetError if it is refused, or if the attempts are used up, and PushInterrupted if
         the push is asked to end.
         """
-        return send_until_accepted(self._client, self._gate, self._settings, (method, path, body))
+        return send_until_accepted(
+            self._client,
+            self._gate,
+            self._settings,
+            (method, path, body),
+            is_below_address=is_below_address,
+        )
 
     def request(
         self,

@@ -92,7 +92,14 @@ class RunSession(Protocol):
         """Do a step, unless an earlier push has done it; return its reply."""
         ...
 
-    def send(self, path: str, body: RequestBody | None, *, method: str = "POST") -> str:
+    def send(
+        self,
+        path: str,
+        body: RequestBody | None,
+        *,
+        method: str = "POST",
+        is_below_address: bool = True,
+    ) -> str:
         """Send a request until it is accepted; return the words of the appliance."""
         ...
 

@@ -227,7 +227,14 @@ class ClusterSession:
         self.steps[name] = self.steps.get(name) or action()
         return self.steps[name]
 
-    def send(self, path: str, body: RequestBody | None, *, method: str = "POST") -> str:
+    def send(
+        self,
+        path: str,
+        body: RequestBody | None,
+        *,
+        method: str = "POST",
+        is_below_address: bool = True,
+    ) -> str:
         self.request(path, body, method=method)
         return "OK"
 
@@ -245,24 +252,85 @@ class ClusterSession:
         return ApplianceResponse(status=status, body=json.dumps(reply).encode(), url=ROOT + path)
 
 
-def test_the_first_run_makes_a_strict_index_behind_two_aliases() -> None:
+WRITING = f"-web{STAMP}-writing"
+OLD_STAMP, NEW_STAMP = "-20251127-071500000000", "-20251129-071500000000"
+
+
+def test_the_first_run_makes_a_strict_index_behind_two_aliases_and_writes_by_its_own() -> None:
+    new = f"intranet-web{STAMP}"
+
     def reply(method: str, path: str) -> tuple[int, object]:
-        return (404, {"error": "alias [intranet-web] missing"}) if method == "GET" else (200, {})
+        if path == "-web/_mapping":
+            return 404, {"error": "no such index"}
+        return 200, {new: {"aliases": {"intranet-web": {}, "intranet": {}}}}
 
     session = ClusterSession([chunk(1, URLS), chunk(2, URLS[:1])], reply)
-    assert begin(session) == RunIndexes(begun=BEGUN, suffixes={"web": "-web"}, before={1: 0, 2: 4})
-    [(_, _, none), (method, path, made)] = session.requests
-    assert (none, method, path) == (None, "PUT", f"-web{STAMP}")
+    assert begin(session) == RunIndexes(begun=BEGUN, suffixes={"web": WRITING}, before={1: 0, 2: 4})
+    [_, (method, path, made), _, (_, _, change), _] = session.requests
+    assert (method, path) == ("PUT", f"-web{STAMP}")
     assert made["aliases"] == {"intranet-web": {}, "intranet": {}}
     assert made["mappings"]["dynamic"] == "strict"
     tokens = {made["mappings"]["properties"][name]["type"] for name in field_names()}
     assert tokens == {"keyword"}
+    assert change == {"actions": [{"add": {"index": new, "alias": "intranet" + WRITING}}]}
+
+
+def held_by(*stamps: str) -> dict[str, object]:
+    """An index by which runs have written, and that of another datasource."""
+    writing: dict[str, object] = {f"intranet-web{stamp}-writing": {} for stamp in stamps}
+    other: dict[str, object] = {"intranet-web2": {}, f"intranet-web2{NEW_STAMP}-writing": {}}
+    return {
+        "mine": {"aliases": {"intranet": {}, "intranet-web": {}} | writing},
+        f"intranet-web2{OLD_STAMP}": {"aliases": other},
+    }
+
+
+def cluster_with(*stamps: str) -> Callable[[str, str], tuple[int, object]]:
+    return lambda _method, path: (200, {} if path.endswith("_mapping") else held_by(*stamps))
+
+
+def test_a_run_that_begins_removes_the_aliases_by_which_earlier_runs_write() -> None:
+    session = ClusterSession([chunk(1, URLS)], cluster_with(OLD_STAMP))
+    assert begin(session).suffixes == {"web": WRITING}
+    [*_, (method, path, change), _] = session.requests
+    assert (method, path) == ("POST", "/_aliases")
+    assert change["actions"] == [
+        {"remove": {"index": "mine", "alias": f"intranet-web{OLD_STAMP}-writing"}},
+        {"add": {"index": "mine", "alias": "intranet" + WRITING}},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "expected"),
+    [
+        (400, "script_lang not supported", "expected a server that runs scripts in Painless"),
+        (403, "no permissions for", "the user of --auth needs the privileges `read`, `write` and"),
+    ],
+)
+def test_nothing_is_sent_to_a_server_that_cannot_change_acls(
+    status: int, error: str, expected: str
+) -> None:
+    def reply(method: str, path: str) -> tuple[int, object]:
+        is_trial = path == f"{WRITING}/_update/feedferry-trial?require_alias=true"
+        failed = {"error": {"type": "illegal_argument_exception", "reason": error}}
+        return (status, failed) if is_trial else cluster_with()(method, path)
+
+    with pytest.raises(TargetError, match=f"{error}; .*{expected}"):
+        begin(ClusterSession([chunk(1, URLS)], reply))
+
+
+@pytest.mark.parametrize("feedtype", ["incremental", "full"])
+def test_a_run_that_goes_on_after_a_newer_one_has_begun_is_refused(feedtype: str) -> None:
+    session = ClusterSession([chunk(1, URLS, feedtype)], cluster_with(NEW_STAMP))
+    with pytest.raises(TargetError, match="a newer run has begun to write, by the alias 'intranet"):
+        begin(session)
+    assert not [path for _, path, _ in session.requests if path == "/_aliases"]
 
 
 def test_elasticsearch_has_another_type_for_metadata() -> None:
     def reply(method: str, path: str) -> tuple[int, object]:
-        if method == "GET":
-            return 404, {}
+        if method != "PUT":
+            return (404 if path.endswith("_mapping") else 200), {}
         kinds = [
             body["mappings"]["properties"]["meta"]["type"] for *_, body in session.requests[1:]
         ]
@@ -271,7 +339,8 @@ def test_elasticsearch_has_another_type_for_metadata() -> None:
 
     session = ClusterSession([chunk(1, URLS)], reply)
     begin(session)
-    assert session.requests[-1][2]["mappings"]["properties"]["fields"] == {"type": "flattened"}
+    [*_, made] = [body for method, _, body in session.requests if method == "PUT"]
+    assert made["mappings"]["properties"]["fields"] == {"type": "flattened"}
 
 
 @pytest.mark.parametrize(
@@ -295,28 +364,29 @@ def test_an_index_that_would_show_documents_to_others_is_refused(
 
 
 def test_a_full_feed_is_searched_when_it_is_complete() -> None:
-    old = "intranet-web-20251127-071500000000"
+    old, new = f"intranet-web{OLD_STAMP}", f"intranet-web{STAMP}"
+    held = {
+        old: {"aliases": {"intranet": {}, "intranet-web": {}}},
+        "intranet-web-20251126-071500000000": {"aliases": {}},
+        new: {"aliases": {"intranet" + WRITING: {}}},
+    }
 
     def reply(method: str, path: str) -> tuple[int, object]:
-        if path.endswith("/_count"):
-            return 200, {"count": 2}
-        held = [old, "intranet-web-20251126-071500000000", f"intranet-web{STAMP}"]
-        names = held if "*" in path else held[:1]
-        return 200, {name: {"aliases": {}} for name in names}
+        return 200, {"count": 2} if path.endswith("/_count") else held
 
     session = ClusterSession([chunk(1, URLS, "full")], reply)
-    loading = f"-web{STAMP}-loading"
-    assert begin(session).suffixes == {"web": loading}
-    assert session.requests[-1][2]["aliases"] == {"intranet" + loading: {}}
+    assert begin(session).suffixes == {"web": WRITING}
+    [(_, path, made), _, _] = session.requests
+    assert (path, made["aliases"]) == (f"-web{STAMP}", {"intranet" + WRITING: {}})
     finish(session)
     [exchange] = [body for _, path, body in session.requests if path == "/_aliases"]
-    new = f"intranet-web{STAMP}"
     assert exchange["actions"] == [
+        {"remove": {"index": new, "alias": "intranet" + WRITING, "must_exist": True}},
         {"remove": {"index": old, "alias": "intranet-web"}},
         {"remove": {"index": old, "alias": "intranet"}},
         {"add": {"index": new, "alias": "intranet-web"}},
         {"add": {"index": new, "alias": "intranet"}},
-        {"remove": {"index": new, "alias": "intranet" + loading}},
+        {"add": {"index": new, "alias": "intranet" + WRITING}},
     ]
     removed = [path for method, path, _ in session.requests if method == "DELETE"]
     assert removed == ["-web-20251126-071500000000"]
@@ -361,13 +431,3 @@ def test_the_address_of_a_cluster_ends_with_the_name_of_the_indexes() -> None:
     )
     with pytest.raises(ConfigError):
         parse_target("https://search.example.com:9200/a/b")
-
-
-def test_a_run_that_goes_on_after_a_newer_one_has_changed_acls_is_refused() -> None:
-    session = ClusterSession([chunk(1, URLS)], lambda *_: (200, {"count": 2}))
-    session.steps = {"begin": str(BEGUN - 60_000_000), "find the index of web": "intranet-web-1"}
-    with pytest.raises(TargetError, match="a newer run has changed the ACLs of 2 documents"):
-        begin(session)
-    [*_, (_, path, query)] = session.requests
-    assert path == "-web/_count"
-    assert query["query"]["range"]["changed_by"]["gte"] == (BEGUN - 60_000_000) * 1000 + 4

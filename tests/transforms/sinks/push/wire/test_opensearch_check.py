@@ -5,7 +5,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from feedferry.schemas.check import CheckLine
+from feedferry.schemas.check import CheckLine, Level
 from feedferry.transforms.sinks.push.model import ApplianceResponse
 from feedferry.transforms.sinks.push.wire.address import parse_target
 from feedferry.transforms.sinks.push.wire.body import RequestBody
@@ -16,9 +16,12 @@ from feedferry.transforms.sinks.push.wire.opensearch.scan import check
 
 DISK = "/_cat/allocation"
 PIPELINE = "/_ingest/pipeline/a%2Fb"
+TRIAL = "-docs/_update/feedferry-trial"
+PAINLESS = "/_scripts/painless/_execute"
 RIGHT: dict[str, object] = {
     "/_mapping": {"intranet-docs-1": {"mappings": mapping("docs")}},
-    "/_alias": {"intranet-docs-1": {"aliases": {"intranet": {}}}},
+    "/_alias": {"intranet-docs-1": {"aliases": {"intranet": {}, "intranet-docs": {}}}},
+    TRIAL: {"result": "noop"},
     DISK: [{"node": "n1", "disk.percent": "40"}, {"node": "n2", "disk.percent": None}],
 }
 
@@ -38,9 +41,9 @@ class Reader:
         method: str = "GET",
         is_below_address: bool = True,
     ) -> ApplianceResponse:
-        assert method == "GET"
         name = path.partition("?")[0]
-        assert is_below_address is (name not in (DISK, PIPELINE))
+        assert method == ("POST" if name in (TRIAL, PAINLESS) else "GET")
+        assert is_below_address is (name not in (DISK, PAINLESS, PIPELINE))
         reply = self._replies[name]
         if isinstance(reply, int):
             return ApplianceResponse(status=reply, body=b'{"error": "no permissions"}')
@@ -55,7 +58,7 @@ def lines(changed: dict[str, object]) -> dict[str, CheckLine]:
 
 def test_an_index_that_is_right_has_no_finding() -> None:
     found = lines({})
-    assert [*found] == ["index", "alias", "cluster disk"]
+    assert [*found] == ["index", "alias", "scripts", "cluster disk"]
     assert {line.level.value for line in found.values()} == {"ok"}
     assert found["cluster disk"].found == "40 % of the disk of n1 is used"
 
@@ -67,6 +70,11 @@ def test_an_index_that_is_right_has_no_finding() -> None:
         ({"/_mapping": 403}, "index", "fail"),
         ({"/_alias": {"intranet": {"aliases": {}}}}, "alias", "fail"),
         ({"/_alias": 403}, "alias", "fail"),
+        ({TRIAL: 400}, "scripts", "fail"),
+        ({TRIAL: 403}, "scripts", "fail"),
+        ({TRIAL: 429}, "scripts", "ok"),
+        ({"/_alias": {"intranet-docs-1": {"aliases": {"intranet": {}}}}}, "scripts", "warn"),
+        ({"/_mapping": 404, PAINLESS: 400}, "scripts", "fail"),
         ({DISK: 403}, "cluster disk", "warn"),
         ({DISK: [{"node": "n1", "disk.percent": "88"}]}, "cluster disk", "warn"),
         ({DISK: [{"node": "n1", "disk.percent": "95"}]}, "cluster disk", "fail"),
@@ -75,7 +83,7 @@ def test_an_index_that_is_right_has_no_finding() -> None:
 def test_what_is_wrong_has_a_fix(changed: dict[str, object], name: str, level: str) -> None:
     line = lines(changed)[name]
     assert line.level.value == level
-    assert line.cure
+    assert line.cure or level == "ok"
 
 
 @pytest.mark.parametrize(("reply", "level"), [({}, "ok"), (404, "fail"), (403, "warn")])
@@ -97,5 +105,27 @@ def test_the_index_has_one_line(status: int, body: bytes, expected: tuple[str, s
     """The probe states that there is no index; the check has nothing to add."""
     line = OPENSEARCH_CLUSTER.judge_probe(ApplianceResponse(status=status, body=body))
     assert (line.what, line.level.value, line.found) == expected
-    if status == 404:
-        assert [*check(Reader({**RIGHT, "/_mapping": 404}))] == []
+
+
+def test_credentials_or_privileges_that_are_missing_have_one_line() -> None:
+    assert lines({"/_mapping": 401}) == {}
+    refused = ApplianceResponse(status=401, body=b"Unauthorized")
+    assert OPENSEARCH_CLUSTER.judge_probe(refused) == CheckLine(
+        Level.FAIL,
+        "access",
+        "401, 'Unauthorized'",
+        "expected credentials that the cluster accepts: check ⟦auth⟧",
+    )
+    (line,) = lines({"/_mapping": 403}).values()
+    assert (line.level, line.found) == (Level.FAIL, "403, no permissions")
+    assert line.cure == (
+        "the user of ⟦auth⟧ needs the privileges `read`, `write` and `manage` on the indexes"
+    )
+
+
+@pytest.mark.parametrize(("status", "names"), [(200, []), (403, []), (400, ["scripts"])])
+def test_a_cluster_without_an_index_may_not_show_whether_it_runs_scripts(
+    status: int, names: list[str]
+) -> None:
+    reply: object = status if status != 200 else {"result": "true"}
+    assert [*lines({"/_mapping": 404, PAINLESS: reply})] == names

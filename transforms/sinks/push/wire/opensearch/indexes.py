@@ -2,21 +2,25 @@
 
 For the datasource `web` and an address that ends with `/intranet`::
 
-    intranet-web                          alias for writing: the index that is searched
+    intranet-web                          alias of the index of a datasource
     intranet                              alias for searching: the indexes of all datasources
     intranet-web-20261128-071500123456    an index; its name has the time at which it was begun
-    intranet-web-20261128-071500123456-loading
-                                          alias for writing, until a full feed is complete
+    intranet-web-20261128-071500123456-writing
+                                          alias for writing, of the run that began at this time
 
-An incremental run writes to the index behind the alias. A run with a full feed fills a new index
-and then exchanges it for the old one in one request, so that a search sees one or the other. All
-requests for documents name an alias and state that it must be one: an index that a cluster makes by
-itself has no mapping, and its documents would be seen by the wrong people.
+An incremental run writes to the index that is searched. A run with a full feed fills a new index
+and then exchanges it for the old one in one request, so that a search sees one or the other.
+
+Each run writes by an alias of its own, and a run that begins removes those of earlier runs. So a
+request of an earlier run that arrives late is refused: neither a deletion nor an update of an ACL
+leaves a version in the index by which the server would refuse it. All requests for documents state
+that their name must be an alias: an index that a cluster makes by itself has no mapping, and its
+documents would be seen by the wrong people.
 """
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import accumulate
@@ -27,26 +31,26 @@ from feedferry.schemas.account import Chunk
 from feedferry.schemas.errors import TargetError
 from feedferry.schemas.feed import FULL
 from feedferry.schemas.units import counted
-from feedferry.transforms.formats.opensearch.opensearch_format import (
-    VERSIONS_PER_MICROSECOND,
-)
 from feedferry.transforms.sinks.push.model import (
     ERASING_FEEDTYPES,
-    ApplianceResponse,
     count_records,
 )
-from feedferry.transforms.sinks.push.wire.body import RequestBody
 from feedferry.transforms.sinks.push.wire.opensearch.index_options import IndexOptions
+from feedferry.transforms.sinks.push.wire.opensearch.json_request import json_body
 from feedferry.transforms.sinks.push.wire.opensearch.mapping import (
     alias_suffix,
     held_mappings,
     mapping,
 )
-from feedferry.transforms.sinks.push.wire.opensearch.results import error_of
+from feedferry.transforms.sinks.push.wire.opensearch.replies import HeldAliases
+from feedferry.transforms.sinks.push.wire.opensearch.results import error_of, failure
+from feedferry.transforms.sinks.push.wire.opensearch.script_trial import (
+    fault_of_scripts,
+    try_script,
+)
 from feedferry.transforms.sinks.push.wire.protocol import RunSession
-from feedferry.transforms.sinks.push.wire.responses import describe
 
-LOADING = "-loading"
+WRITING = "-writing"
 
 _ACTION = re.compile(
     rb'\{"(index|delete)":\{"version":[0-9]+,"version_type":"[a-z_]+",'
@@ -55,6 +59,9 @@ _ACTION = re.compile(
 _STAMP = r"-[0-9]{8}-[0-9]{12}"
 _LOAD_SETTINGS = {"index": {"refresh_interval": "-1", "number_of_replicas": 0}}
 _SEARCH_SETTINGS = {"index": {"refresh_interval": None, "number_of_replicas": None}}
+
+
+_AliasAction = dict[str, dict[str, object]]
 
 
 class RunIndexes(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,20 +77,14 @@ class RunIndexes(msgspec.Struct, frozen=True, kw_only=True):
     before: Mapping[int, int]
 
 
-def json_body(value: object) -> RequestBody:
-    data = msgspec.json.encode(value)
-    return RequestBody(content_type="application/json", length=len(data), before=data)
-
-
 def is_full(chunk: Chunk) -> bool:
     return chunk.requested_feedtype == FULL or chunk.feedtype in ERASING_FEEDTYPES
 
 
 def begin(session: RunSession) -> RunIndexes:
     """Make the indexes that the chunks of a run are written to; raise TargetError if it fails."""
-    now = _now()
-    begun = _begun(session, now)
-    *before, total = accumulate(map(count_records, session.chunks), initial=0)
+    begun = _begun(session, _now())
+    *before, _ = accumulate(map(count_records, session.chunks), initial=0)
     suffixes = {}
     for datasource, chunks in _by_datasource(session.chunks).items():
         full = {is_full(chunk) for chunk in chunks}
@@ -95,12 +96,12 @@ def begin(session: RunSession) -> RunIndexes:
         make = partial(_make_index, session, datasource, begun, is_loading=True)
         find = partial(_find_index, session, datasource, begun)
         if full == {True}:
-            suffixes[datasource] = session.step(f"make an index for {datasource}", make) + LOADING
+            session.step(f"make an index for {datasource}", make)
         else:
             session.step(f"find the index of {datasource}", find)
-            suffixes[datasource] = alias_suffix(datasource)
-            if begun != now:
-                _check_newest(session, datasource, begun * VERSIONS_PER_MICROSECOND + total)
+        suffixes[datasource] = _take_over(session, datasource, begun, loads=full == {True})
+        if fault := fault_of_scripts(try_script(session, suffixes[datasource])):
+            raise TargetError(f"{session.appliance.url}: {fault}")
     ordinals = (chunk.ordinal for chunk in session.chunks)
     return RunIndexes(
         begun=begun, suffixes=suffixes, before=dict(zip(ordinals, before, strict=True))
@@ -141,23 +142,50 @@ def _now() -> int:
     return time.time_ns() // 1000
 
 
-def _check_newest(session: RunSession, datasource: str, last: int) -> None:
-    """Raise TargetError if a newer run has changed ACLs: a continued run would replace them.
+def _take_over(session: RunSession, datasource: str, begun: int, *, loads: bool) -> str:
+    """Make this run the one that writes; return the suffix of its alias for writing.
 
-    `last` is greater than the versions of this run.
+    Raise TargetError if a newer run has begun. With `loads`, the index of the run has the alias.
     """
-    alias = alias_suffix(datasource)
-    session.send(f"{alias}/_refresh", None)
-    newer = {"range": {"changed_by": {"gte": last}}}
-    response = session.request(f"{alias}/_count", json_body({"query": newer}), method="POST")
-    if not response.is_success:
-        raise _failed(response, "expected a count of documents")
-    count = msgspec.json.decode(response.body).get("count")
-    if count:
+    root, alias = _name_of(session), alias_suffix(datasource)
+    suffix = alias + _stamp(begun) + WRITING
+    own = root + suffix
+    held = _indexes(session, alias)
+    is_writing = re.compile(re.escape(root + alias) + _STAMP + WRITING).fullmatch
+    of_runs = [(name, of) for name, aliases in held.items() for of in filter(is_writing, aliases)]
+    newest = max((of for _, of in of_runs), default="")
+    if newest > own:
         raise TargetError(
-            f"{response.url}: a newer run has changed the ACLs of {count} documents; expected none:"
-            " begin a new run with ⟦fresh⟧ in place of this one"
+            f"{session.appliance.url}{alias}: a newer run has begun to write, by the alias"
+            f" {newest!r}; expected none: begin a new run with ⟦fresh⟧ in place of this one"
         )
+    actions: list[_AliasAction] = [
+        {"remove": {"index": name, "alias": of}} for name, of in of_runs if of != own
+    ]
+    if not loads:
+        searched = (name for name, aliases in held.items() if root + alias in aliases)
+        actions += ({"add": {"index": name, "alias": own}} for name in searched)
+    if actions:
+        _change_aliases(session, actions)
+    return suffix
+
+
+def _indexes(session: RunSession, alias: str) -> dict[str, Collection[str]]:
+    """Return the aliases of indexes by their names: of those of a datasource, and others."""
+    response = session.request(f"{alias}*/_alias")
+    expected = "the aliases of indexes"
+    if not response.is_success:
+        raise failure(response, expected)
+    try:
+        found = msgspec.json.decode(response.body, type=dict[str, HeldAliases])
+    except msgspec.DecodeError as exc:
+        raise failure(response, expected) from exc
+    return {name: held.aliases.keys() for name, held in found.items()}
+
+
+def _change_aliases(session: RunSession, actions: Sequence[_AliasAction]) -> None:
+    """Do all actions, or none; raise TargetError if one of them cannot be done."""
+    session.send("/_aliases", json_body({"actions": actions}), is_below_address=False)
 
 
 def _by_datasource(chunks: Sequence[Chunk]) -> dict[str, list[Chunk]]:
@@ -177,7 +205,7 @@ def _make_index(session: RunSession, datasource: str, begun: int, *, is_loading:
     alias = alias_suffix(datasource)
     suffix = alias + _stamp(begun)
     root = _name_of(session)
-    names = [root + suffix + LOADING] if is_loading else [root + alias, root]
+    names = [root + suffix + WRITING] if is_loading else [root + alias, root]
     aliases: dict[str, object] = {name: {} for name in names}
     options = session.appliance.of(IndexOptions)
     others = options.read_fields()
@@ -193,7 +221,7 @@ def _make_index(session: RunSession, datasource: str, begun: int, *, is_loading:
             return suffix
         if "No handler for type" not in reason and "not supported" not in reason:
             break
-    raise _failed(response, "expected to make an index")
+    raise failure(response, "to make an index")
 
 
 def _find_index(session: RunSession, datasource: str, begun: int) -> str:
@@ -203,7 +231,7 @@ def _find_index(session: RunSession, datasource: str, begun: int) -> str:
     if response.status == 404:
         return _make_index(session, datasource, begun, is_loading=False)
     if not response.is_success:
-        raise _failed(response, "expected an index, or the right to make one")
+        raise failure(response, "an index, or the right to make one")
     found = held_mappings(response.body)
     for name, held in found.items():
         if held.fault:
@@ -222,9 +250,7 @@ def _find_index(session: RunSession, datasource: str, begun: int) -> str:
             f"{alias}/_mapping", json_body({"properties": others}), method="PUT"
         )
         if not added.is_success:
-            raise _failed(
-                added, "expected to add the fields of the job: a full feed makes a new index"
-            )
+            raise failure(added, "to add the fields of the job: a full feed makes a new index")
     return ", ".join(found)
 
 
@@ -239,7 +265,7 @@ def _check_count(session: RunSession, suffix: str, chunks: Sequence[Chunk]) -> s
                     change(hash(match[2]))
     response = session.request(f"{suffix}/_count")
     if not response.is_success:
-        raise _failed(response, "expected the number of documents")
+        raise failure(response, "the number of documents")
     count: int = msgspec.json.decode(response.body)["count"]
     if not len(sent) - session.accepted_refusals <= count <= len(sent):
         raise TargetError(
@@ -250,51 +276,40 @@ def _check_count(session: RunSession, suffix: str, chunks: Sequence[Chunk]) -> s
 
 
 def _exchange(session: RunSession, alias: str, suffix: str) -> str:
-    """Move the aliases of a datasource to the new index, in one request."""
+    """Move the aliases of a datasource to the new index, in one request.
+
+    It fails if a newer run has removed the alias for writing: what that run has written to the old
+    index would be lost.
+    """
     root = _name_of(session)
-    response = session.request(f"{alias}/_alias")
-    old: list[str] = []
-    if response.is_success:
-        old = [name for name in msgspec.json.decode(response.body) if name != root + suffix]
-    elif response.status != 404:
-        raise _failed(response, "expected the aliases of the index")
+    index, own = root + suffix, root + suffix + WRITING
+    held = _indexes(session, alias)
+    old = [name for name, aliases in held.items() if root + alias in aliases and name != index]
     settings = session.request(f"{suffix}/_settings", json_body(_SEARCH_SETTINGS), method="PUT")
     if not settings.is_success:
-        raise _failed(settings, "expected the settings of a searched index")
-    actions: list[dict[str, object]] = [
-        {"remove": {"index": name, "alias": held}} for name in old for held in (root + alias, root)
-    ]
-    actions += ({"add": {"index": root + suffix, "alias": held}} for held in (root + alias, root))
-    actions.append({"remove": {"index": root + suffix, "alias": root + suffix + LOADING}})
-    body = json_body({"actions": actions})
-    exchanged = session.request("/_aliases", body, method="POST", is_below_address=False)
-    if not exchanged.is_success:
-        raise _failed(exchanged, "expected to exchange the indexes")
-    return f"{root}{suffix} in place of {', '.join(old) or 'none'}"
+        raise failure(settings, "the settings of a searched index")
+    names = (root + alias, root)
+    actions: list[_AliasAction] = [{"remove": {"index": index, "alias": own, "must_exist": True}}]
+    actions += ({"remove": {"index": name, "alias": of}} for name in old for of in names)
+    actions += ({"add": {"index": index, "alias": of}} for of in (*names, own))
+    _change_aliases(session, actions)
+    return f"{index} in place of {', '.join(old) or 'none'}"
 
 
 def _remove(session: RunSession, alias: str, suffix: str) -> str:
     """Remove the indexes of a datasource but the newest ones; return their names."""
     root = _name_of(session)
-    response = session.request(f"{alias}-2*/_alias")
-    if not response.is_success:
-        raise _failed(response, "expected the indexes of the datasource")
     is_ours = re.compile(re.escape(root + alias) + _STAMP).fullmatch
-    names = sorted(filter(is_ours, msgspec.json.decode(response.body)))
+    names = sorted(filter(is_ours, _indexes(session, alias)))
     earlier = names[: names.index(root + suffix)]
     kept = session.appliance.of(IndexOptions).keep_indices
     removed = earlier[: max(len(earlier) - kept, 0)]
     for name in removed:
         gone = session.request(name.removeprefix(root), method="DELETE")
         if not gone.is_success and gone.status != 404:
-            raise _failed(gone, "expected to remove an index of an earlier run")
+            raise failure(gone, "to remove an index of an earlier run")
     return ", ".join(removed) or "none"
 
 
 def _name_of(session: RunSession) -> str:
     return session.appliance.url.rpartition("/")[2]
-
-
-def _failed(response: ApplianceResponse, expected: str) -> TargetError:
-    found = error_of(response) or describe(response)
-    return TargetError(f"{response.url}: {response.status}, {found}; {expected}")

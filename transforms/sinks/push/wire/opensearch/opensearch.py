@@ -8,13 +8,19 @@ import re
 from feedferry.schemas.check import CheckLine, fail_of, ok, warn
 from feedferry.schemas.feed import FULL, INCREMENTAL
 from feedferry.transforms.formats import OPENSEARCH
-from feedferry.transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning
+from feedferry.transforms.sinks.push.model import ApplianceResponse, ChunkPart
 from feedferry.transforms.sinks.push.wire.body import RequestBody
 from feedferry.transforms.sinks.push.wire.opensearch.bulk_request import make_hiding, make_request
 from feedferry.transforms.sinks.push.wire.opensearch.index_options import IndexOptions
 from feedferry.transforms.sinks.push.wire.opensearch.indexes import RunIndexes, begin, finish
 from feedferry.transforms.sinks.push.wire.opensearch.probes import probe
-from feedferry.transforms.sinks.push.wire.opensearch.results import documents_text, judge
+from feedferry.transforms.sinks.push.wire.opensearch.results import (
+    TRUST,
+    documents_text,
+    fix_of,
+    judge,
+    words_of,
+)
 from feedferry.transforms.sinks.push.wire.opensearch.scan import (
     LISTED_FIELDS,
     as_listed,
@@ -27,10 +33,11 @@ from feedferry.transforms.sinks.push.wire.protocol import (
     Endpoint,
     SendContext,
 )
-from feedferry.transforms.sinks.push.wire.responses import describe, status_verdict
+from feedferry.transforms.sinks.push.wire.responses import describe
 
 _INDEX = re.compile(r"/[a-z0-9][a-z0-9._-]{0,99}", re.ASCII)
-_TRUST = "grant the user of ⟦auth⟧ the privileges `crud`, `create_index` and `manage_aliases`"
+_NO_INDEX_YET = 404
+_EXPECTED = "expected the number of documents of an index"
 MAX_REQUEST_BYTES = 90 << 20
 """A larger request, 100 MB by default, ends the connection."""
 
@@ -62,9 +69,9 @@ def _indexes(context: SendContext) -> RunIndexes:
 def _judge_probe(response: ApplianceResponse) -> CheckLine:
     if response.is_success:
         return ok("documents", documents_text(response) or describe(response))
-    if response.status == 404:
+    if response.status == _NO_INDEX_YET:
         return warn("index", "there is no index yet", "the first run makes it")
-    return fail_of("index", status_verdict(response, ResponseMeaning.FATAL, _TRUST).message)
+    return fail_of("access", f"{words_of(response)}; {fix_of(response, _EXPECTED)}")
 
 
 OPENSEARCH_CLUSTER = ApplianceProtocol(
@@ -86,7 +93,7 @@ OPENSEARCH_CLUSTER = ApplianceProtocol(
     acceptance="a result for each action",
     fix_server="expected OpenSearch or Elasticsearch there",
     fix_address="check ⟦url⟧: expected http://HOST:9200/INDEX",
-    fix_trust=_TRUST,
+    fix_trust=TRUST,
     make_request=_request,
     hide=_hide,
     judge=judge,

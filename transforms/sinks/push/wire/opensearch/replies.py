@@ -6,8 +6,14 @@ import msgspec
 
 from feedferry.schemas.errors import TargetError
 from feedferry.transforms.sinks.push.model import ApplianceResponse
-from feedferry.transforms.sinks.push.wire.opensearch.results import error_of
-from feedferry.transforms.sinks.push.wire.responses import describe
+from feedferry.transforms.sinks.push.wire.opensearch.results import failure
+
+
+class HeldAliases(msgspec.Struct):
+    """The aliases of an index."""
+
+    aliases: dict[str, object] = {}
+
 
 SortValue = int | float | str | None
 
@@ -54,7 +60,7 @@ class SearchReply(_Reply, kw_only=True):
 def read_reply(response: ApplianceResponse, kind: type[Reply], expected: str) -> Reply:
     """Return a reply that all shards have answered; raise TargetError for any other."""
     if not response.is_success:
-        raise failed_request(response, expected)
+        raise failure(response, expected)
     try:
         reply = msgspec.json.decode(response.body, type=kind)
     except msgspec.DecodeError as exc:
@@ -62,8 +68,3 @@ def read_reply(response: ApplianceResponse, kind: type[Reply], expected: str) ->
     if reply.timed_out or reply.shards.failed:
         raise TargetError(f"{response.url}: not all shards have answered; expected all: try again")
     return reply
-
-
-def failed_request(response: ApplianceResponse, expected: str) -> TargetError:
-    found = error_of(response) or describe(response)
-    return TargetError(f"{response.url}: {response.status}, {found}; expected {expected}")

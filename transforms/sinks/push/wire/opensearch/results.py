@@ -6,6 +6,7 @@ each action.
 
 import msgspec
 
+from feedferry.schemas.errors import TargetError
 from feedferry.schemas.receipt import Refusal
 from feedferry.transforms.sinks.push.model import (
     ApplianceResponse,
@@ -13,19 +14,24 @@ from feedferry.transforms.sinks.push.model import (
     ResponseMeaning,
     Verdict,
 )
-from feedferry.transforms.sinks.push.wire.responses import quote, verdict_on
+from feedferry.transforms.sinks.push.wire.responses import describe, quote, verdict_on
 
 BULK_FILTER = (
     "filter_path=errors,items.*.status,items.*.result,items.*.error.type,items.*.error.reason,"
     "items.*.error.caused_by.reason"
 )
 
+TRUST = "the user of ⟦auth⟧ needs the privileges `read`, `write` and `manage` on the indexes"
+_FIXES = {401: "expected credentials that the cluster accepts: check ⟦auth⟧", 403: TRUST}
 _BAD_REQUEST, _NOT_FOUND, _CONFLICT, _TOO_MANY, _UNAVAILABLE = 400, 404, 409, 429, 503
 _TEMPORARY = (_TOO_MANY, _UNAVAILABLE)
 _FULL_DISK = ("flood-stage", "flood stage", "read-only-allow-delete", "read-only / allow delete")
 _NO_INDEX = ("index_not_found_exception", "alias_not_found_exception")
 _MISSING = "document_missing_exception"
-_NEW_RUN = "expected the index that the run has found or made: begin a new run with ⟦fresh⟧"
+_NEW_RUN = (
+    "expected the alias of this run, which a newer run may have removed: begin a new run with"
+    " ⟦fresh⟧"
+)
 _ABSENT = {
     "delete": "a deletion of a document that the index does not have",
     "update": "an ACL without a document in the index",
@@ -96,6 +102,22 @@ def error_of(response: ApplianceResponse) -> str:
         return ""
 
 
+def words_of(response: ApplianceResponse) -> str:
+    """Return the status and the words of a request that failed."""
+    return f"{response.status}, {error_of(response) or describe(response)}"
+
+
+def fix_of(response: ApplianceResponse, otherwise: str) -> str:
+    """Return what fixes a request that failed: credentials, privileges, or `otherwise`."""
+    return _FIXES.get(response.status or 0, otherwise)
+
+
+def failure(response: ApplianceResponse, expected: str) -> TargetError:
+    """Return the error for a request that failed."""
+    fix = fix_of(response, f"expected {expected}")
+    return TargetError(f"{response.url}: {words_of(response)}; {fix}")
+
+
 def _judge_items(response: ApplianceResponse, items: list[tuple[str, _Item]]) -> Verdict:
     refused: list[Refusal] = []
     notices: list[str] = []
@@ -152,6 +174,9 @@ def _judge_failure(response: ApplianceResponse) -> Verdict | None:
     if response.status == _BAD_REQUEST and reason:
         found = f"{response.status}, {quote(reason)}; expected a body of _bulk"
         return verdict_on(response, ResponseMeaning.REFUSED, found)
+    if response.status in _FIXES:
+        found = f"{words_of(response)}; {fix_of(response, '')}"
+        return verdict_on(response, ResponseMeaning.FATAL, found)
     if response.status == _NOT_FOUND and reason:
         return verdict_on(response, ResponseMeaning.FATAL, f"{quote(reason)}; {_NEW_RUN}")
     return None

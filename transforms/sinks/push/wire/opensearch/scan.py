@@ -1,6 +1,6 @@
 """The documents of an index, page by page, for a comparison; and lines of a check."""
 
-from collections.abc import Collection, Iterator, Set
+from collections.abc import Collection, Iterator, Mapping, Set
 from hashlib import sha256
 from operator import itemgetter
 from urllib.parse import quote
@@ -9,26 +9,31 @@ import msgspec
 from msgspec.structs import replace
 
 from feedferry.schemas.acl import Acl, AclLayer
-from feedferry.schemas.check import CheckLine, fail, ok, warn
+from feedferry.schemas.check import CheckLine, fail, fail_of, ok, warn
 from feedferry.schemas.errors import RecordError, TargetError
 from feedferry.schemas.record import Arrival, Content, Crawl, Provenance, Record
 from feedferry.transforms.access.decision import PARTS, decision_of
 from feedferry.transforms.access.index_fields import acl_of_fields, fields_of
 from feedferry.transforms.formats.opensearch.bulk_reader import document_of
 from feedferry.transforms.sinks.push.wire.opensearch.index_options import IndexOptions
-from feedferry.transforms.sinks.push.wire.opensearch.indexes import json_body
+from feedferry.transforms.sinks.push.wire.opensearch.json_request import json_body
 from feedferry.transforms.sinks.push.wire.opensearch.mapping import alias_suffix, held_mappings
 from feedferry.transforms.sinks.push.wire.opensearch.replies import (
     CountReply,
+    HeldAliases,
     Hit,
     SearchReply,
     SortValue,
-    failed_request,
     read_reply,
 )
-from feedferry.transforms.sinks.push.wire.opensearch.results import error_of
+from feedferry.transforms.sinks.push.wire.opensearch.results import failure, fix_of, words_of
+from feedferry.transforms.sinks.push.wire.opensearch.script_trial import (
+    FIX,
+    fault_of_scripts,
+    try_script,
+)
 from feedferry.transforms.sinks.push.wire.protocol import ApplianceReader, ListedDocument
-from feedferry.transforms.sinks.push.wire.responses import MAX_RESPONSE_BYTES, describe
+from feedferry.transforms.sinks.push.wire.responses import MAX_RESPONSE_BYTES
 
 LISTED_FIELDS = frozenset(
     {
@@ -36,6 +41,7 @@ LISTED_FIELDS = frozenset(
         *("keywords", "metadata", "mimetype", "modified", "title"),
     }
 )
+_UNKNOWN_USER = 401
 _PAGE_DOCUMENTS = 1000
 _HIGH_PERCENT, _FULL_PERCENT = 85, 95
 """The watermarks `low` and `flood_stage`, unless the cluster has others."""
@@ -62,7 +68,7 @@ def list_documents(reader: ApplianceReader, datasource: str | None) -> Iterator[
     unsent = options.read_fields().keys() - {name for _, name in options.fields}
     refreshed = reader.request(f"{suffix}/_refresh", method="POST")
     if not refreshed.is_success:
-        raise failed_request(refreshed, _EXPECTED)
+        raise failure(refreshed, _EXPECTED)
     counted, listed = _count(reader, suffix), 0
     after: list[SortValue] = []
     size = _PAGE_DOCUMENTS
@@ -127,15 +133,17 @@ def as_listed(record: Record) -> Record:
 
 
 def check(reader: ApplianceReader) -> Iterator[CheckLine]:
-    """Check that the indexes are there, that the user may read them, the pipeline and the disks."""
+    """Check the pipeline, the indexes, what the user may do with them, scripts, and the disks."""
     if (name := reader.appliance.of(IndexOptions).pipeline) is not None:
         yield _pipeline_line(reader, name)
     response = reader.request("/_mapping")
     if response.status == 404:  # the probe says so
+        yield from _painless_line(reader)
         return
+    if response.status == _UNKNOWN_USER:
+        return  # a line of the probe has it
     if not response.is_success:
-        found = f"{response.status}, {error_of(response) or describe(response)}"
-        yield fail("index", found, "grant the user the privilege `view_index_metadata`")
+        yield fail("index", words_of(response), fix_of(response, "expected the mapping"))
         return
     held_by = held_mappings(response.body)
     wrong = [name for name, held in held_by.items() if held.fault]
@@ -149,11 +157,34 @@ def check(reader: ApplianceReader) -> Iterator[CheckLine]:
         yield ok("index", ", ".join(sorted(held_by)))
     aliases = reader.request("/_alias")
     if not aliases.is_success:
-        found = f"{aliases.status}, {error_of(aliases) or describe(aliases)}"
-        yield fail("alias", found, "grant the user the privilege `manage_aliases`")
+        yield fail("alias", words_of(aliases), fix_of(aliases, "expected the aliases"))
     else:
-        yield _alias_line(reader, msgspec.json.decode(aliases.body, type=dict[str, object]))
+        held_aliases = msgspec.json.decode(aliases.body, type=dict[str, HeldAliases])
+        yield _alias_line(reader, held_aliases)
+        yield _script_line(reader, held_aliases)
     yield _disk_line(reader)
+
+
+def _script_line(reader: ApplianceReader, held_by: Mapping[str, HeldAliases]) -> CheckLine:
+    """Return whether a run may write, and change ACLs by a script."""
+    name = reader.appliance.url.rpartition("/")[2]
+    aliases = sorted(alias for held in held_by.values() for alias in held.aliases)
+    written = (alias for alias in aliases if alias.startswith(f"{name}-"))
+    if (alias := next(written, None)) is None:
+        return warn("scripts", "not tried: no datasource has an index", "the first run tries them")
+    response = try_script(reader, alias.removeprefix(name))
+    if fault := fault_of_scripts(response):
+        return fail_of("scripts", fault)
+    return ok("scripts", "ACLs can be changed")
+
+
+def _painless_line(reader: ApplianceReader) -> Iterator[CheckLine]:
+    """Yield whether a server without an index runs scripts; few users may ask for that."""
+    body = json_body({"script": {"source": "true"}})
+    path = "/_scripts/painless/_execute"
+    response = reader.request(path, body, method="POST", is_below_address=False)
+    if response.status == 400:
+        yield fail("scripts", words_of(response), FIX)
 
 
 def _alias_line(reader: ApplianceReader, indexes: Collection[str]) -> CheckLine:
