@@ -21,7 +21,7 @@ from support.cluster_requests import (
     index,
     make_index,
 )
-from support.search_servers import SearchServer
+from support.search_servers import OPENSEARCH_2, OPENSEARCH_3, SearchServer
 
 pytestmark = pytest.mark.slow
 VARYING = ("took", "index_uuid", "_seq_no")
@@ -112,6 +112,7 @@ def alike(value: Any) -> Any:
     return [alike(part) for part in value] if isinstance(value, list | tuple) else value
 
 
+@pytest.mark.parametrize("_server", [OPENSEARCH_2, OPENSEARCH_3], indirect=True)
 def test_replies_are_those_of_a_real_server(server: SearchServer, tmp_path: Path) -> None:
     with closing(RehearsalCluster(tmp_path)) as cluster:
         both = asking(cluster), asking_server(server)
