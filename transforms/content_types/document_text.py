@@ -35,6 +35,12 @@ def is_text(mimetype: str | None, data: bytes) -> bool:
     return b"\0" not in data[:_HEAD_BYTES] and _decoded(data, UTF_8)[1] == 0
 
 
+def is_plain_text(mimetype: str | None) -> bool:
+    """Whether a document of a type is its own text, if it is UTF-8 and states no charset itself."""
+    kind = _kind_of(mimetype)
+    return charsets.has_one_charset(kind) and "html" not in kind
+
+
 def text_of(data: bytes, *, mimetype: str | None, charset: str | None) -> DocumentText:
     """Return the text of a document that is text."""
     kind = _kind_of(mimetype)
