@@ -200,6 +200,9 @@ class SpanConversion:
         )
         self._progress = _ProgressWriter(span, settings)
         self._origin: Record | None = None
+        self._before_feeds: list[str] = []
+        """The URLs of rejects before the first record, of which the feed is not known yet."""
+
         self._steps = settings.steps.make(settings.local)
         self._batches = BatchWriter(
             self._chunks,
@@ -223,6 +226,7 @@ class SpanConversion:
             with _few_collections(), closing(read_span(self._request)) as results:
                 for record in self._adapt(self._steps.ahead(self._without_batches(results))):
                     self._write(record)
+            self._note_shown()
             self._chunks.close(whole=True)
             whole = True
         finally:
@@ -238,6 +242,12 @@ class SpanConversion:
             *(written.batches, written.plans, total - written.planned),
         )
         return self._finish()
+
+    def _note_shown(self) -> None:
+        """Note each rejected document that is not withheld, as no record states its feed."""
+        for url in self._before_feeds:
+            detail = f"{url!r} is rejected, and an earlier version may be shown: no feed is known"
+            self._account.note(Notice(code="not-withheld", detail=detail, source=self._span.source))
 
     def _finish(self) -> Account:
         """Return the account, with paths relative to the folder of the run."""
@@ -286,6 +296,8 @@ class SpanConversion:
                 or now.source is not before.source
             ):
                 feeds.enter(result)
+                if self._before_feeds:
+                    yield from self._withhold_all_before(now.datasource, now.feedtype)
             if not self._steps.has_any:
                 yield from self._adapt_one(result, result)
                 continue
@@ -352,6 +364,7 @@ class SpanConversion:
             return
         if isinstance(result, FeedHeader):
             self._feeds.take_header(result)
+            yield from self._withhold_all_before(result.datasource, result.feedtype)
             return
         action = result.action.value if isinstance(result, Membership) else result.action
         count = result.count if isinstance(result, Filtered) else 1
@@ -395,18 +408,32 @@ class SpanConversion:
         feeds = self._feeds
         if not feeds.withholds:
             return
-        datasource = reject.datasource or feeds.current.provenance.datasource
-        if not (datasource or self._settings.target.datasource):
-            return
+        at = feeds.current.provenance
+        datasource = reject.datasource or at.datasource
+        urls = self._steps.urls_of(reject)
+        if datasource or self._settings.target.datasource:
+            yield from self._withhold_urls(urls, datasource, reject.feedtype or at.feedtype)
+        else:
+            self._before_feeds += urls
+
+    def _withhold_all_before(
+        self, datasource: str | None, feedtype: str | None
+    ) -> Iterator[Record]:
+        urls, self._before_feeds = self._before_feeds, []
+        yield from self._withhold_urls(urls, datasource, feedtype)
+
+    def _withhold_urls(
+        self, urls: Iterable[str], datasource: str | None, feedtype: str | None
+    ) -> Iterator[Record]:
         provenance = Provenance(
             source=self._span.source,
             span=self._span.ordinal,
             datasource=datasource,
-            feedtype=reject.feedtype or feeds.current.provenance.feedtype,
+            feedtype=feedtype,
         )
-        for url in self._steps.urls_of(reject):
+        for url in urls:
             record = withheld(url, provenance)
-            feeds.enter(record)
+            self._feeds.enter(record)
             self._account.withhold(record)
             yield record
 

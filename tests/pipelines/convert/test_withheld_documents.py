@@ -80,6 +80,21 @@ def test_a_rejected_document_is_hidden_at_its_place(rejected: str, name: str, co
     assert account["expanded"] == {"UPDATE": 1}
 
 
+def test_a_document_that_is_rejected_before_all_others_is_hidden_in_their_feed() -> None:
+    feed(UNREADABLE, PLAIN)
+    assert written() == [("update", "unreadable", []), ("index", "plain", ["*"])]
+    feed(UNREADABLE)
+    assert written() == [("update", "unreadable", [])]
+
+
+def test_a_rejected_document_of_no_known_feed_is_noted() -> None:
+    """Each is in a span of its own but for the first."""
+    long = [UNREADABLE.replace("unreadable", f"{n}").replace("%%%", "%" * 900) for n in range(4)]
+    feed(PLAIN, *long, PLAIN.replace("plain", "later"))
+    assert [name for _, name, _ in written("--span-bytes", "500")] == ["plain", "0", "later"]
+    assert report("out")["account"]["notices"]["not-withheld"]["count"] == 3
+
+
 def test_the_next_good_version_is_written_after_it() -> None:
     feed(BROKEN, PLAIN.replace("plain", "broken"))
     assert [action for action, name, _ in written() if name == "broken"] == ["update", "index"]
