@@ -181,8 +181,8 @@ class BulkEncoder(Encoder):
             if name == "meta" and name in document:
                 pieces += [("", b',"meta":{'), *_items(record.metadata), ("", b"}")]
             elif name in document:
-                code = CONTENT if name == "body" else RECORD
-                pieces.append((code, comma + _encode({name: document[name]})[1:-1]))
+                element = CONTENT if name == "body" else RECORD
+                pieces.append((element, comma + _encode({name: document[name]})[1:-1]))
                 comma = b","
             elif name in ("body", "meta"):
                 pieces.append(("", b""))
