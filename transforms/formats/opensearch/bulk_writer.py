@@ -16,6 +16,7 @@ It does not change a document with a newer version.
 import codecs
 import hashlib
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import ClassVar
 
 import msgspec
@@ -237,14 +238,21 @@ class BulkEncoder(Encoder):
         known = self._access.get(id(acl))
         if known is not None and known[0] is acl:
             return known[1]
-        fields = fields_of(decision_of(acl))
-        if fields is None:
-            found = f"a decision of {len(acl.decision)} layers"
-            raise RecordError("acl-complex", f"{found}; expected 3 parts of 3 layers at most")
+        fields = _fields_of_acl(acl)
         if len(self._access) == _CACHED:
             self._access.clear()
         self._access[id(acl)] = acl, fields
         return fields
+
+
+@lru_cache(maxsize=_CACHED)
+def _fields_of_acl(acl: Acl) -> AccessFields:
+    """Return the fields of an ACL; many documents have ACLs that are equal."""
+    fields = fields_of(decision_of(acl))
+    if fields is None:
+        found = f"a decision of {len(acl.decision)} layers"
+        raise RecordError("acl-complex", f"{found}; expected 3 parts of 3 layers at most")
+    return fields
 
 
 def _items(metadata: Sequence[Meta]) -> Iterator[tuple[str, bytes]]:

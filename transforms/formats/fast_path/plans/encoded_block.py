@@ -259,27 +259,28 @@ class EncodedBlock:
     def parts(
         self, first: int, size: int, layout_of: LayoutOf, is_sampled: Callable[[Counted], bool]
     ) -> Iterator[Part]:
-        """Yield the records from one on: those without a plan alone, others up to `size`.
+        """Yield the records from one on, up to `size` that have plans together.
 
-        A record with a report that is not only counted goes alone, too.
+        Those without a plan are alone, neighbours together. A record with a report that is not only
+        counted goes alone, too, before it is known whether those after it are only counted.
         """
-        layouts = self._layouts
+        layouts, is_alone = self._layouts, False
         for number, key in enumerate(self.keys[first:], first):
             if key not in layouts:
                 is_known = ALONE not in key and CLOSED_ALONE not in key
                 layouts[key] = layout_of(number) if is_known else None
             layout = layouts[key]
-            is_planned = layout is not None and (
-                not layout.counted.has_reports or is_sampled(layout.counted)
-            )
-            if number > first and (not is_planned or number - first == size):
-                yield Part(first, number, is_alone=False)
+            if number > first and (is_alone is (layout is not None) or number - first == size):
+                yield Part(first, number, is_alone=is_alone)
                 first = number
-            if not is_planned:
+            is_alone = layout is None
+            if layout is not None and layout.counted.has_reports and not is_sampled(layout.counted):
+                if number > first:
+                    yield Part(first, number, is_alone=False)
                 first = number + 1
                 yield Part(number, first, is_alone=True)
         if first < len(self.keys):
-            yield Part(first, len(self.keys), is_alone=False)
+            yield Part(first, len(self.keys), is_alone=is_alone)
 
     def data(self, first: int, last: int) -> list[bytes]:
         """Return the bytes of adjacent records, which all have a plan: of each for binary ones."""
