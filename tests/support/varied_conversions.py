@@ -34,6 +34,7 @@ from feedferry.transforms.formats import (
     ReadOptions,
     StreamOptions,
 )
+from feedferry.transforms.formats.opensearch.opensearch_format import OpensearchOptions
 from feedferry.transforms.rules.adapt import Target
 from feedferry.transforms.sources import SourceConfig
 from feedferry.transforms.sources.database.mapping.row_mapping import DATABASE
@@ -59,6 +60,8 @@ TARGETS = (
     *(Target(format="jsonl"),) * 2,
     *(Target(format="avro"),) * 2,
     Target(format="avro", datasource="other", feedtype="full"),
+    *(Target(format="opensearch"),) * 4,
+    Target(format="opensearch", own=(OpensearchOptions(pipeline="attachment"),)),
 )
 STEPS = (
     "urls: {rewrite: [['http://w.example.com/', 'https://new.example.com/n/']]}",
@@ -160,6 +163,8 @@ def case_of(kind: str, seed: int, folder: Path) -> Case:
     stated["max_chunk_bytes"] = random.choice((1 << 20, 1 << 20, 20_000, 3000))
     stated["max_chunk_records"] = random.choice((None, None, None, 3))
     entries = random.sample(STEPS, random.choice((0, 0, 1, 1, 2)))
+    if target.format == "opensearch":
+        entries += ["acl: decision"] * (random.random() < 0.8)
     if entries:
         stated |= _prepared(span, entries, folder, stated)
     return Case(span, target, (random.choice((0, *SIZES)), 1024), stated)

@@ -37,12 +37,13 @@ _HOSTILE_TEXTS = (
         "&amp;lt;",
         "\U0001f600",
     ),
-    *("</principal>", "<", "<record", "</record>", "\x00"),
+    *("</principal>", "<", "<record", "</record>", "\x00", "x" * 5000, "\u6771" * 11_000),
 )
 _HOSTILE_URLS = (
     *("http://intranet/a", "doc-7", "", " http://e.example.com/a", "http://e.example.com/a b"),
     *("http://e.example.com/?a", "http://e.example.com/a?b=1&amp;c=2", "http://e.example.com/#f"),
     *("HTTP://E.EXAMPLE.COM/", "http://e.example.com/&#9;", "?", "http://e.example.com/?a&amp;b"),
+    *(f"http://e.example.com/{letter * 300}" for letter in ("a", "b" * 2, "\u00fc")),
 )
 _URLS = (
     *("http://w.example.com/{}",) * 12,
@@ -65,6 +66,11 @@ _RECORD_ATTRIBUTES = {
     "feedrank": ("3",),
 }
 _TYPES = ("text/html", "text/html", "application/pdf", "TEXT/HTML; charset=UTF-8", "", "a/>b")
+_TEXT_TYPES = ("text/plain", "text/plain", "application/xml", "text/html", "message/rfc822")
+_TEXT_BEGINS = (
+    *("\ufeff", '<?xml version="1.0" encoding="windows-1252"?>', "\ufeff<?xml version='1.0'?>"),
+    *(" <?xml version='1.0' encoding='latin-1' ?>", "\x00", "<?xmlish", "subject: \ufeff"),
+)
 _HEADS = (
     *("", "", "\ufeff", '<?xml version="1.0" encoding="UTF-8"?>\n'),
     '<?xml version="1.0"?>\n<!DOCTYPE gsafeed PUBLIC "-//Google//DTD GSA Feeds//EN" "">\n',
@@ -166,6 +172,8 @@ class _RecordWriter:
         self._order = random.choice(("acl metadata content", "metadata acl content", "content acl"))
         names = _METADATA_NAMES if random.random() < 0.9 else _METADATA_NAMES[:5] + _ACL_NAMES
         self._names = random.sample(names, random.randrange(1, 8))
+        self._names += self._names[: random.choice((0, 0, 0, 0, 1))]
+        self._types = random.choice((_TYPES[:3], _TEXT_TYPES, _TEXT_TYPES[:1]))
         self._forms = random.sample(("text", "cdata", "base64"), random.randrange(1, 4))
         self._forms += ["zlib"] * (random.random() < 0.2)
         self._share = {
@@ -232,7 +240,7 @@ class _RecordWriter:
             return self._acl({"url": values["url"]}) + after
         if random.random() < 0.95:
             values["mimetype"] = (
-                random.choice(_TYPES) if self._is_hostile() else random.choice(_TYPES[:3])
+                random.choice(_TYPES) if self._is_hostile() else random.choice(self._types)
             )
         if self._is("date"):
             is_hostile = self._is_hostile()
@@ -317,6 +325,8 @@ class _RecordWriter:
                     "<content></content>",
                 )
             )
+        if self._random.random() < self._marks:
+            text = random.choice(_TEXT_BEGINS[: 7 if form in ("base64", "zlib") else 1]) + text
         if form == "text":
             return f"{self._tag('content', {})}{text}</content>"
         if form == "cdata":

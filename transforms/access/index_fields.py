@@ -13,6 +13,7 @@ that is not used permits everyone.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -34,6 +35,7 @@ EVERYONE = "*"
 """The token that each search has."""
 
 _UNESCAPED = " @._-"
+_CACHED = 32_768
 _KINDS = {Scope.USER: "u", Scope.GROUP: "g"}
 _SCOPES = {letter: scope for scope, letter in _KINDS.items()}
 _CASES = {"s": True, "i": False}
@@ -69,7 +71,12 @@ def token(principal: Principal | Member) -> str:
     counts = principal.case_sensitive is not False
     name = name if counts else name.casefold()
     kind = _KINDS[principal.scope] + ("s" if counts else "i")
-    return f"{kind}:{quote(namespace, safe=_UNESCAPED)}:{quote(name, safe=_UNESCAPED)}"
+    return f"{kind}:{_quoted(namespace)}:{_quoted(name)}"
+
+
+@lru_cache(maxsize=_CACHED)
+def _quoted(name: str) -> str:
+    return quote(name, safe=_UNESCAPED)
 
 
 def tokens_of(members: Iterable[Member]) -> list[str]:

@@ -3,7 +3,6 @@
 import re
 from typing import NamedTuple
 
-import lxml.html
 from lxml import etree
 
 from feedferry.transforms.content_types import charset as charsets
@@ -12,8 +11,6 @@ from feedferry.transforms.content_types.charset import UTF_8, find_charset, is_c
 _HTML = ("text/html", "application/xhtml+xml")
 _PARAMETER = re.compile(r";\s*charset\s*=\s*[\"']?([^\s\"';]+)", re.I)
 _HEAD_BYTES = 4096
-_SPACE = re.compile(r"[ \t\r\f\v\xa0]+")
-_LINES = re.compile(r" ?\n[ \n]*")
 _BLOCKS = (
     *("address", "article", "aside", "blockquote", "br", "dd", "div", "dl", "dt", "fieldset"),
     *("figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header"),
@@ -36,6 +33,12 @@ def is_text(mimetype: str | None, data: bytes) -> bool:
     if kind := _kind_of(mimetype):
         return charsets.is_text(kind)
     return b"\0" not in data[:_HEAD_BYTES] and _decoded(data, UTF_8)[1] == 0
+
+
+def is_plain_text(mimetype: str | None) -> bool:
+    """Whether a document of a type is its own text, if it is UTF-8 and states no charset itself."""
+    kind = _kind_of(mimetype)
+    return charsets.has_one_charset(kind) and "html" not in kind
 
 
 def text_of(data: bytes, *, mimetype: str | None, charset: str | None) -> DocumentText:
@@ -71,15 +74,18 @@ def _without_markup(text: str) -> tuple[str, str | None]:
     text = text.replace("\0", "")
     if not text.strip():
         return "", None
-    parser = lxml.html.HTMLParser(encoding="utf-8", huge_tree=True)
-    try:
-        root = lxml.html.document_fromstring(text.encode("utf-8", "replace"), parser=parser)
-    except etree.ParserError:  # nothing but comments
+    parser = etree.HTMLParser(
+        encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True
+    )
+    root = etree.fromstring(text.encode("utf-8", "replace"), parser)
+    if root is None:  # nothing but comments
         return "", None
     title = root.findtext(".//title")
-    etree.strip_elements(root, *_UNSEEN, etree.Comment, with_tail=False)
+    etree.strip_elements(root, *_UNSEEN, with_tail=False)
     for element in root.iter(*_BLOCKS):
         element.text = "\n" + (element.text or "")
         element.tail = "\n" + (element.tail or "")
-    lines = _LINES.sub("\n", _SPACE.sub(" ", "".join(root.itertext()))).strip()
-    return lines, (" ".join(title.split()) or None) if title else None
+    text = etree.tostring(root, method="text", encoding="unicode")
+    lines = [" ".join(line.split()) for line in text.split("\n")]
+    body = "\n".join(filter(None, lines))
+    return body, (" ".join(title.split()) or None) if title else None

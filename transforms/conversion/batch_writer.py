@@ -20,7 +20,7 @@ from feedferry.transforms.conversion.chunk import ChunkWriter
 from feedferry.transforms.formats import Encoder
 from feedferry.transforms.formats.base import Adapter
 from feedferry.transforms.formats.fast_path.columns.holes import InspectedError
-from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.record_batch import PARTS, RecordBatch
 from feedferry.transforms.formats.fast_path.columns.shape_columns import Columns
 from feedferry.transforms.formats.fast_path.elements.element_block import (
     REFUTED,
@@ -96,8 +96,8 @@ class BatchWriter:
         """Write the records that have plans; yield the others, and what else was read."""
         if isinstance(records, ElementBlock):
             yield from self._write_block(records)
-        elif not self._write_batch(records):
-            yield from records
+        else:
+            yield from self._write_batch(records)
 
     def _write_block(self, block: ElementBlock) -> Iterator[SingleResult]:
         """Write the records of a block whose elements have plans; yield the others."""
@@ -120,16 +120,15 @@ class BatchWriter:
 
     def _encode_block(self, block: ElementBlock, encoder: Encoder) -> EncodedBlock | None:
         """Return a block in the form of a chunk; None if its records go one by one."""
-        if self._steps.has_any or not isinstance(encoder, ElementEncoder):
+        if not (self._steps.is_of_elements and isinstance(encoder, ElementEncoder)):
             return None
         if max(len(self._layouts), len(self._letters)) >= _MAX_LAYOUTS:
             self._layouts.clear()
             self._letters.clear()
         plan_of = partial(self._element_plan, encoder=encoder)
         try:
-            return EncodedBlock(block, plan_of, self._letters)
-        except InspectedError:
-            return None
+            once = encoder.elements_once
+            return EncodedBlock(block, plan_of, self._letters, elements_once=once)
         except Exception as exc:
             self._refute(block.source.provenance, record_error(exc).reason)
             return None
@@ -220,31 +219,58 @@ class BatchWriter:
         plan = plans[key]
         return plan if isinstance(plan, ElementPlan) else None
 
-    def _write_batch(self, batch: RecordBatch) -> bool:
-        """Write a batch by the plans of its shapes; return False if its records go one by one.
+    def _write_batch(self, batch: RecordBatch) -> Iterator[SingleResult]:
+        """Write the records of shapes with plans; yield the others.
 
-        So do the first records of a feed, those with notices, and losses without enough samples.
+        The first records of a feed go one by one, those with notices, and those with losses without
+        enough samples.
         """
         now = batch.groups[0].shape.model.provenance
         if not self._steps.is_of_model or feed_key(now) != feed_key(self._current().provenance):
-            return False
+            yield from batch
+            return
+        plans = self._plans(batch)
+        known = [plan for plan in plans if plan is not None]
+        if not known or not all(self._are_sampled(of.counted) for of in known):
+            yield from batch
+        elif len(known) == len(plans):
+            yield from self._write_planned(batch, known)
+        else:
+            alone = [place for place, number in enumerate(batch.order) if plans[number] is None]
+            for part in batch.parts(len(batch.order), alone):
+                yield from self._write_batch(part)
+
+    def _write_planned(self, batch: RecordBatch, plans: list[BatchPlan]) -> Iterator[SingleResult]:
+        """Write records of shapes with plans; yield those with values that a plan refuses."""
         try:
-            encoder = self._chunks.encoder(self._current().target)
-            plans = [self._plan(group, encoder) for group in batch.groups]
-            known = [plan for plan in plans if plan is not None]
-            if len(known) < len(plans) or not all(self._are_sampled(of.counted) for of in known):
-                return False
-            encoded = encode_batch(batch, known)
-        except InspectedError:  # values that the plan does not write
-            return False
+            encoded = encode_batch(batch, plans)
+        except InspectedError:
+            count = len(batch.order)
+            for part in batch.parts(-(-count // PARTS)) if count > 1 else ():
+                yield from self._write_batch(part)
+            if count == 1:
+                yield from batch
+            return
         except Exception as exc:  # the records find out alone which of them is concerned
-            self._refute(now, record_error(exc).reason)
-            return False
-        is_written = self._write_encoded(encoded)
-        if is_written and self._steps.has_any:
+            self._refute(batch.groups[0].shape.model.provenance, record_error(exc).reason)
+            yield from batch
+            return
+        if not self._write_encoded(encoded):
+            yield from batch
+        elif self._steps.has_any:
             for group in batch.groups:
                 self._count_steps(group)
-        return is_written
+
+    def _plans(self, batch: RecordBatch) -> list[BatchPlan | None]:
+        """Return the plans of the shapes of a batch."""
+        try:
+            encoder = self._chunks.encoder(self._current().target)
+            return [self._plan(group, encoder) for group in batch.groups]
+        except InspectedError:  # values of the record that is compared
+            return [None] * len(batch.groups)
+        except Exception as exc:
+            self._refute(batch.groups[0].shape.model.provenance, record_error(exc).reason)
+            return [None] * len(batch.groups)
 
     def _count_steps(self, group: Columns) -> None:
         """Count the records of a shape as its model would be counted."""

@@ -29,6 +29,7 @@ from feedferry.transforms.access.decision import (
     member_of,
 )
 from feedferry.transforms.config.yaml_structs import Text
+from feedferry.transforms.formats.fast_path.columns.holes import inspected
 from feedferry.transforms.steps.acl_store import AclStore, parent_url
 from feedferry.transforms.steps.step import TransformStep
 
@@ -84,7 +85,8 @@ class AclStep(TransformStep):
 
     def __init__(self, rules: AclRules, *, stored: Path | None) -> None:
         self._rules = rules
-        self._has_decisions = self.is_of_model = rules.mode == "decision"
+        self._has_decisions = rules.mode == "decision"
+        self.is_of_model = self.is_of_elements = self._has_decisions
         self._effective = _Decided[Acl, Acl]()
         if stored is not None:
             store = self._store = AclStore(stored)
@@ -111,7 +113,7 @@ class AclStep(TransformStep):
         """
         if not self._has_decisions or record.action is not Action.ADD or not self._store.has_alone:
             return record
-        acl = self._store.acl_of_document(record.url.strip())
+        acl = self._store.acl_of_document(inspected(record.url.strip()))
         return record if acl is None else self.apply(replace(record, acl=replace(acl, alone=False)))
 
     def _resolve(self, acl: Acl) -> Acl:

@@ -84,11 +84,13 @@ class TransformStep(ABC):
 
     `used` are the patterns that have matched, `unmapped` the counts of principals that it does not
     map. Where it `is_of_model`, it looks only at values that alike records have in common. If not,
-    alike records go one by one: all of them would get the result of one. A step that `is_waiting`
-    for servers begins with records before they are applied.
+    alike records go one by one: all of them would get the result of one. Where it also
+    `is_of_elements`, it changes an element of a record by nothing but this element. A step that
+    `is_waiting` for servers begins with records before they are applied.
     """
 
     is_of_model = False
+    is_of_elements = False
     is_waiting: ClassVar[bool] = False
     used: Set[str] = frozenset()
     unmapped: Unmapped | None = None
@@ -139,6 +141,7 @@ class AppliedSteps:
         self.changed = Counter[str]()
         self.has_any = bool(steps)
         self.is_of_model = all(step.is_of_model for _, step in steps)
+        self.is_of_elements = all(step.is_of_elements for _, step in steps)
 
     def apply(self, item: Record | Membership) -> list[StepResult]:
         """Return the results of a record or membership after all steps; count them."""

@@ -65,3 +65,9 @@ def test_the_text_of_html_has_a_line_for_each_block_and_nothing_unseen() -> None
 @pytest.mark.parametrize("html", ["", "  ", "<!-- only -->", "<html></html>", "\x00"])
 def test_html_without_text_has_an_empty_text(html: str) -> None:
     assert text_of(html.encode(), mimetype="text/html", charset=None).body == ""
+
+
+def test_all_white_space_of_html_is_one_blank_and_instructions_are_no_text() -> None:
+    html = "<p>Z\u00fcrich\u3000quay\u2028\f\vships<?php echo 1 ?>\n\u2003</p>"
+    text = text_of(html.encode(), mimetype="text/html", charset=None)
+    assert text.body == "Z\u00fcrich quay ships"

@@ -121,6 +121,7 @@ class AvroEncoder(Encoder):
     """Encodes records as datums of a container without compression; a frame is one block."""
 
     extension = "avro"
+    elements_once = ""
     frame_bytes = FRAMING_BYTES + SYNC_BYTES
     cells: ClassVar[Cells] = {
         ColumnKind.TEXT: (_texts,),

@@ -19,7 +19,6 @@ from functools import cache
 from typing import IO, Any, ClassVar
 
 import msgspec
-import pybase64
 
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.membership import Membership, RecordOrMembership
@@ -39,9 +38,7 @@ from feedferry.transforms.formats.fast_path.columns.cells import (
     Cells,
     EncodeColumn,
     as_stated,
-    of_dates,
     plain,
-    unescaped,
 )
 from feedferry.transforms.formats.fast_path.columns.column_kinds import (
     CONTENT_KINDS,
@@ -50,6 +47,12 @@ from feedferry.transforms.formats.fast_path.columns.column_kinds import (
     ColumnKind,
 )
 from feedferry.transforms.formats.fast_path.columns.holes import InspectedError
+from feedferry.transforms.formats.fast_path.columns.json_cells import (
+    in_base64,
+    json_dates,
+    json_texts,
+    json_times,
+)
 from feedferry.transforms.formats.fast_path.columns.marks import stated
 from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
 from feedferry.transforms.formats.fast_path.elements.element_codes import (
@@ -166,21 +169,9 @@ def line(result: ReadResult) -> bytes:
         raise RecordError("not-unicode", f"a lone surrogate {code}; expected Unicode text") from exc
 
 
-def _texts(values: Column) -> Column:
-    """Return texts as they are in JSON, between the quotes."""
-    text = "<".join(values)  # a character that no escaped value has, and which JSON copies
-    if text.count("&") != text.count("&amp;"):
-        return [*map(_in_quotes, unescaped(values))]
-    return _in_quotes(text).replace("&amp;", "&").split("<")
-
-
-def _in_quotes(value: str | datetime) -> str:
-    return msgspec.json.encode(value)[1:-1].decode()
-
-
 def _documents(kind: ColumnKind) -> EncodeColumn:
-    """Return the function that encodes contents in base64, several times as fast as msgspec."""
-    return lambda values: [*map(pybase64.b64encode, plain(kind, values))]
+    """Return the function that encodes contents in base64."""
+    return lambda values: in_base64(plain(kind, values))
 
 
 def _bodies(kind: ColumnKind) -> EncodeColumn:
@@ -200,11 +191,12 @@ class JsonlEncoder(Encoder):
     """Encodes records as lines."""
 
     extension = "jsonl"
+    elements_once = ""
     cells: ClassVar[Cells] = {
-        **dict.fromkeys((*TEXT_KINDS, ColumnKind.PARENT), (_texts,)),
+        **dict.fromkeys((*TEXT_KINDS, ColumnKind.PARENT), (json_texts,)),
         **{kind: (_documents(kind), _bodies(kind)) for kind in CONTENT_KINDS},
-        ColumnKind.DATE: (of_dates(_in_quotes),),
-        ColumnKind.TIME: (lambda times: [*map(_in_quotes, times)],),
+        ColumnKind.DATE: (json_dates,),
+        ColumnKind.TIME: (json_times,),
         ColumnKind.INTEGER: (as_stated,),
         ColumnKind.NUMBER: (_numbers,),
     }

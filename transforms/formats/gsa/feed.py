@@ -97,6 +97,7 @@ class GsaFeedEncoder(Encoder):
     """Writes records as elements of a feed; valid by the DTD of its dialect."""
 
     extension = "xml"
+    elements_once = ""
     cells: ClassVar[Cells] = {
         **CONTENT_CELLS,
         ColumnKind.TEXT: (as_stated,),

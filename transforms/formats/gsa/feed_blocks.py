@@ -108,7 +108,10 @@ class _Frame(NamedTuple):
 
 
 _TYPE = "text/html"
-_PLAIN_TEXT = ' mimetype="text/plain'
+_PLAIN = "text/plain"
+"""A content of this type is written by all targets that hold contents."""
+
+_PLAIN_TEXT = f' mimetype="{_PLAIN}'
 _PLAIN_TYPE = re.compile(' mimetype="(text/plain[^"]*)"')
 """Plain text is no file to some targets."""
 
@@ -133,7 +136,7 @@ _FRAMES = {
     PERMIT: _Frame(
         f'{_RECORD_TAG}<acl inherit-from=">', (_TYPE,), f"{_END_NAME}</acl></record>", columns=2
     ),
-    META: _Frame(f"{_RECORD_TAG}<metadata>", (_TYPE,), "</metadata></record>"),
+    META: _Frame(f"{_RECORD_TAG}<metadata>", (_PLAIN,), "</metadata></record>"),
     CONTENT: _Frame(_RECORD_TAG, (_TYPE,), "</content></record>"),
 }
 

@@ -8,8 +8,13 @@ from feedferry.schemas.acl import Acl
 from feedferry.schemas.content import decode
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.record import Content, Field, Meta, Record
-from feedferry.transforms.content_types.document_text import is_text, text_of
+from feedferry.transforms.content_types.document_text import is_plain_text, is_text, text_of
 from feedferry.transforms.formats.base import Adapter, Target
+from feedferry.transforms.formats.fast_path.columns.holes import (
+    ContentHole,
+    InspectedError,
+    inspected,
+)
 from feedferry.transforms.formats.holding.acl_metadata import is_acl_name
 from feedferry.transforms.formats.holding.adapt_rules import (
     Draft,
@@ -19,10 +24,12 @@ from feedferry.transforms.formats.holding.adapt_rules import (
     is_deletion,
 )
 from feedferry.transforms.formats.holding.hold import hold
-from feedferry.transforms.formats.opensearch.opensearch_format import HOLDS, OpensearchOptions
-
-MAX_KEYWORD_BYTES = 32_000
-"""A longer value of a keyword makes a document be refused; the limit is 32,766 with its name."""
+from feedferry.transforms.formats.opensearch.opensearch_format import (
+    HOLDS,
+    MAX_COLUMN_CHARS,
+    MAX_KEYWORD_BYTES,
+    OpensearchOptions,
+)
 
 
 def adapter(target: Target) -> Adapter:
@@ -78,6 +85,8 @@ def _fit_content(draft: Draft, content: Content, *, has_pipeline: bool, max_byte
     data = decode(content, max_bytes=max_bytes)
     if record.body is not None:
         draft.change(content=None)  # the body is its text
+    elif isinstance(content.data, ContentHole) and is_text(record.mimetype, data):
+        draft.change(content=None, body=_text_of_hole(record, data))
     elif is_text(record.mimetype, data):
         text = text_of(data, mimetype=record.mimetype, charset=record.charset)
         title = record.title if record.title is not None else text.title
@@ -89,6 +98,13 @@ def _fit_content(draft: Draft, content: Content, *, has_pipeline: bool, max_byte
     else:
         draft.lose("content", f"{counted(len(data), 'byte')} of {record.mimetype or 'no type'}")
         draft.change(content=None)
+
+
+def _text_of_hole(record: Record, data: bytes) -> str:
+    """Return the text of a hole; the columns of the writer have no texts of another charset."""
+    if not is_plain_text(record.mimetype):
+        raise InspectedError
+    return data.decode()
 
 
 def _fit_meta(draft: Draft, meta: Meta) -> Meta | None:
@@ -124,10 +140,10 @@ def _fit_field(draft: Draft, field: Field) -> Field:
 
 
 def _cut(draft: Draft, lost: str, name: str, value: str) -> str:
-    most = MAX_KEYWORD_BYTES - len(name.encode("utf-8", "surrogatepass"))
-    if len(value) * 4 <= most:
+    if len(f"{name}{value}") <= MAX_COLUMN_CHARS:  # also if the value is a hole
         return value
-    data = value.encode("utf-8", "surrogatepass")
+    most = MAX_KEYWORD_BYTES - len(name.encode("utf-8", "surrogatepass"))
+    data = inspected(value).encode("utf-8", "surrogatepass")
     if len(data) <= most:
         return value
     draft.lose(lost, f"the end of {name!r}, of {counted(len(data), 'byte')}")

@@ -13,14 +13,19 @@ An ACL alone is an update by a script, which changes the fields of the decision 
 It does not change a document with a newer version.
 """
 
+import codecs
 import hashlib
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import ClassVar
 
 import msgspec
 import pybase64
 
 from feedferry.schemas.acl import Acl
+from feedferry.schemas.content import CHECKED, decode
 from feedferry.schemas.errors import RecordError
-from feedferry.schemas.record import Action, Record
+from feedferry.schemas.record import Action, Content, Meta, Record
 from feedferry.transforms.access.decision import decision_of
 from feedferry.transforms.access.index_fields import (
     AccessFields,
@@ -28,8 +33,27 @@ from feedferry.transforms.access.index_fields import (
     hidden_fields,
     public_fields,
 )
+from feedferry.transforms.content_types.document_text import is_plain_text
 from feedferry.transforms.formats.base import Encoder, WriteOptions
+from feedferry.transforms.formats.fast_path.columns.cells import Cells, EncodeColumn, plain
+from feedferry.transforms.formats.fast_path.columns.column_kinds import (
+    CONTENT_KINDS,
+    ENCODINGS,
+    Column,
+    ColumnKind,
+)
+from feedferry.transforms.formats.fast_path.columns.holes import InspectedError
+from feedferry.transforms.formats.fast_path.columns.json_cells import (
+    in_base64,
+    json_dates,
+    json_texts,
+    json_times,
+)
+from feedferry.transforms.formats.fast_path.columns.marks import stated
+from feedferry.transforms.formats.fast_path.elements.element_codes import CONTENT, META, RECORD
+from feedferry.transforms.formats.fast_path.plans.element_plan import Pieces
 from feedferry.transforms.formats.opensearch.opensearch_format import (
+    MAX_COLUMN_CHARS,
     MAX_ID_BYTES,
     PLACE_OF_VERSION,
     OpensearchOptions,
@@ -48,15 +72,86 @@ older run are refused by their alias. `changed_by` marks the document until its 
 """
 
 _TEXTS = ("title", "description", "keywords", "body", "mimetype")
+_MARKS = (codecs.BOM_UTF8, b"<?xml")
+"""Begin texts that may state a charset."""
+
+_HEAD_BYTES = 4096
+_MARK_BYTES = max(map(len, _MARKS))
 _CACHED = 4096
 _VERSION = {"version": PLACE_OF_VERSION, "version_type": "external_gte"}
-_encode = msgspec.json.Encoder().encode
+_NAMES = (
+    *("version", "url", "datasource", "display_url", *_TEXTS, "categories", "size", "modified"),
+    "meta",
+)
+"""The fields of a document without `data`, in their order; those of the decision follow."""
+
+_encode = msgspec.json.Encoder(enc_hook=stated).encode
+
+
+def _texts(values: Column) -> Column:
+    """Return texts that are certainly not cut by the adapter; raise InspectedError for others."""
+    if max(map(len, values)) > MAX_COLUMN_CHARS:
+        raise InspectedError
+    return json_texts(values)
+
+
+def _urls(key: str) -> EncodeColumn:
+    """Return the function that encodes URLs after their key, which distinguishes their places.
+
+    It raises InspectedError for a URL that may be too long for an id.
+    """
+
+    def encode(values: Column) -> Column:
+        if max(map(len, values)) * 4 > MAX_ID_BYTES and (
+            max(len(value.encode()) for value in values) > MAX_ID_BYTES
+        ):
+            raise InspectedError
+        return [key + text for text in json_texts(values)]
+
+    return encode
+
+
+def _bodies(kind: ColumnKind) -> EncodeColumn:
+    """Return the function that encodes texts in UTF-8 that state no charset themselves.
+
+    It raises InspectedError for other documents.
+    """
+
+    def encode(document: bytes) -> bytes:
+        if document[:_HEAD_BYTES].lstrip()[:_MARK_BYTES].startswith(_MARKS):
+            raise InspectedError
+        try:
+            return _encode(document.decode())[1:-1]
+        except UnicodeDecodeError as exc:
+            raise InspectedError from exc
+
+    return lambda values: [*map(encode, _documents(kind, values))]
+
+
+def _data(kind: ColumnKind) -> EncodeColumn:
+    """Return the function that encodes documents of any kind in base64."""
+    return lambda values: in_base64(_documents(kind, values))
+
+
+def _documents(kind: ColumnKind, values: Column) -> Column:
+    encoding = ENCODINGS.get(kind)
+    if encoding is None:
+        return plain(kind, values)
+    return [decode(Content(value, encoding), max_bytes=CHECKED) for value in values]
 
 
 class BulkEncoder(Encoder):
     """Encodes records as actions; there is nothing around them."""
 
     extension = "ndjson"
+    elements_once = META
+    cells: ClassVar[Cells] = {
+        **dict.fromkeys((ColumnKind.TEXT, ColumnKind.NAME), (_texts,)),
+        **dict.fromkeys((ColumnKind.URL, ColumnKind.DOCID), (_urls('"_id":"'), _urls('"url":"'))),
+        **{kind: (_bodies(kind), _data(kind)) for kind in CONTENT_KINDS},
+        ColumnKind.DATE: (json_dates,),
+        ColumnKind.TIME: (json_times,),
+    }
 
     def __init__(self, options: WriteOptions = WriteOptions()) -> None:
         self._datasource = options.feed.datasource
@@ -73,6 +168,28 @@ class BulkEncoder(Encoder):
             code = f"U+{ord(exc.object[exc.start]):04X}"
             reason = f"a lone surrogate {code}; expected Unicode text"
             raise RecordError("not-unicode", reason) from exc
+
+    def elements(self, record: Record) -> Pieces | None:
+        """Return the lines of a record in pieces; None where its elements depend on each other."""
+        action = self._lines(record)[0]
+        pieces: list[tuple[str, bytes]] = [(RECORD, _encode(action) + b"\n")]
+        if record.action is Action.DELETE:
+            return pieces
+        is_usual = record.body is None or is_plain_text(record.mimetype)
+        if record.acl is not None or record.content is not None or record.fields or not is_usual:
+            return None
+        document = self._document(record)
+        comma = b"{"
+        for name in dict.fromkeys((*_NAMES, *document)):
+            if name == "meta" and name in document:
+                pieces += [("", b',"meta":{'), *_items(record.metadata), ("", b"}")]
+            elif name in document:
+                element = CONTENT if name == "body" else RECORD
+                pieces.append((element, comma + _encode({name: document[name]})[1:-1]))
+                comma = b","
+            elif name in ("body", "meta"):
+                pieces.append(("", b""))
+        return [*pieces, ("", b"}\n")]
 
     def _lines(self, record: Record) -> tuple[object, ...]:
         key = {"_id": id_of(record.url)}
@@ -126,14 +243,29 @@ class BulkEncoder(Encoder):
         known = self._access.get(id(acl))
         if known is not None and known[0] is acl:
             return known[1]
-        fields = fields_of(decision_of(acl))
-        if fields is None:
-            found = f"a decision of {len(acl.decision)} layers"
-            raise RecordError("acl-complex", f"{found}; expected 3 parts of 3 layers at most")
+        fields = _fields_of_acl(acl)
         if len(self._access) == _CACHED:
             self._access.clear()
         self._access[id(acl)] = acl, fields
         return fields
+
+
+@lru_cache(maxsize=_CACHED)
+def _fields_of_acl(acl: Acl) -> AccessFields:
+    """Return the fields of an ACL; many documents have ACLs that are equal."""
+    fields = fields_of(decision_of(acl))
+    if fields is None:
+        found = f"a decision of {len(acl.decision)} layers"
+        raise RecordError("acl-complex", f"{found}; expected 3 parts of 3 layers at most")
+    return fields
+
+
+def _items(metadata: Sequence[Meta]) -> Iterator[tuple[str, bytes]]:
+    """Yield pairs of metadata, and the commas between them."""
+    for number, meta in enumerate(metadata):
+        if number:
+            yield "", b","
+        yield META, _encode({meta.name: [meta.value]})[1:-1]
 
 
 def acl_script(access: AccessFields) -> dict[str, object]:
@@ -154,7 +286,5 @@ def id_of(url: str) -> str:
     >>> id_of("http://example.com/"), len(id_of("http://example.com/" + "a" * 500))
     ('http://example.com/', 71)
     """
-    if len(url) * 4 <= MAX_ID_BYTES:
-        return url
     data = url.encode("utf-8", "surrogatepass")
     return url if len(data) <= MAX_ID_BYTES else f"sha256:{hashlib.sha256(data).hexdigest()}"

@@ -16,6 +16,15 @@ from feedferry.transforms.formats.base import Format, Holds, Kind, KindRefusal, 
 MAX_ID_BYTES = 512
 """A longer id makes a request fail as a whole."""
 
+MAX_KEYWORD_BYTES = 32_000
+"""A longer value of a keyword makes a document be refused; the limit is 32,766 with its name."""
+
+MAX_COLUMN_CHARS = MAX_KEYWORD_BYTES // 8
+"""The most characters of a value in a column, and of the name of such a value.
+
+In UTF-8, the two are no longer than a keyword, whatever the characters are.
+"""
+
 PLACE_OF_VERSION = 10**18
 """The version of all documents in a chunk, of as many digits as those that are sent."""
 

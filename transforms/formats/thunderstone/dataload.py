@@ -121,6 +121,7 @@ class ThunderstoneEncoder(Encoder):
     """
 
     extension = "xml"
+    elements_once = ""
 
     def __init__(self, options: WriteOptions = WriteOptions()) -> None:
         self._rows, write_date = item_rows(options.zone), partial(local_date, zone=options.zone)

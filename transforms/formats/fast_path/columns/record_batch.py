@@ -13,6 +13,9 @@ from feedferry.transforms.formats.fast_path.columns.cells import utf8_column
 from feedferry.transforms.formats.fast_path.columns.column_kinds import CONTENT_KINDS
 from feedferry.transforms.formats.fast_path.columns.shape_columns import Columns
 
+PARTS = 8
+"""Into how many parts records are divided of which some have a value that is refused."""
+
 
 class RecordBatch:
     """Records of a few shapes: the columns of each, and for each record the number of its shape."""

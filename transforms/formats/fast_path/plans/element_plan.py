@@ -33,7 +33,12 @@ place of an element that the record does not have.
 
 @runtime_checkable
 class ElementEncoder(ColumnEncoder, Protocol):
-    """An encoder that says how it joins elements to records."""
+    """An encoder that says how it joins elements to records.
+
+    A record goes alone if two of its elements with the code `elements_once` begin alike.
+    """
+
+    elements_once: str
 
     def elements(self, record: Record) -> Pieces | None:
         """Return the bytes of a record in pieces; None if they are not made of its elements."""
@@ -94,7 +99,7 @@ def learn_element(
     if not pieces and losses == {LOST_FIELDS.get(code)}:
         return ElementPlan((), LOST)
     columns = [cell.column for piece in pieces for cell in piece.cells]
-    is_own = len(columns) == len({*columns}) and {*columns} <= {*own}
+    is_own = {*columns} <= {*own}
     is_whole = {*own[: element.columns]} <= {*columns}
     if code == RECORD:
         is_known = bool(pieces) and pieces[0].code == RECORD and (is_whole or bool(losses))

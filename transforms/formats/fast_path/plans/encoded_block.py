@@ -13,12 +13,14 @@ from bisect import bisect_left
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain, pairwise, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from feedferry.transforms.formats.fast_path.columns.cells import unescaped
 from feedferry.transforms.formats.fast_path.columns.column_kinds import Column, ColumnKind
+from feedferry.transforms.formats.fast_path.columns.holes import InspectedError
+from feedferry.transforms.formats.fast_path.columns.record_batch import PARTS
 from feedferry.transforms.formats.fast_path.elements.element_block import (
     ElementBlock,
     ElementGroup,
@@ -74,8 +76,19 @@ class EncodedBlock:
     `keys` are those of its records. `letters` are those of earlier blocks, and are added to.
     """
 
-    def __init__(self, block: ElementBlock, plan_of: PlanOf, letters: dict[Hashable, str]) -> None:
+    def __init__(
+        self,
+        block: ElementBlock,
+        plan_of: PlanOf,
+        letters: dict[Hashable, str],
+        *,
+        elements_once: str = "",
+    ) -> None:
         self._block, self._begins, self._letters = block, block.begins, letters
+        self._elements_once = elements_once
+        self._begin_texts: list[tuple[int, str]] = []
+        """The places of elements with that code, and the texts before their columns."""
+
         self._codes = [*block.codes]
         self._pieces: list[Any] = [None] * len(self._codes)
         self._more: list[list[Any]] = [[] for _ in block.ends]
@@ -93,6 +106,7 @@ class EncodedBlock:
         for group in block.groups:
             plans = {key: plan_of(element) for key, element in group.elements.items()}
             self._encode(group, {key: plan for key, plan in plans.items() if plan})
+        self._set_repeated_alone()
         for denials in _DENIALS.finditer("".join(block.codes)):
             self._codes[denials.end() - 1] = _NO_PERMIT
         codes = "".join(self._codes).replace(DENY, PERMIT)
@@ -116,21 +130,50 @@ class EncodedBlock:
                 self._encode_form(some, of_form)
 
     def _encode_form(self, group: ElementGroup, plans: Mapping[Hashable, ElementPlan]) -> None:
-        """Encode elements whose plans have the same cells."""
+        """Encode elements whose plans have the same cells; values that these refuse go alone."""
+        try:
+            self._encode_all(group, plans)
+        except InspectedError:
+            if len(group.places) == 1:
+                self._codes[group.places[0]] = ALONE
+                return
+            rows = range(len(group.places))
+            step = -(-len(rows) // PARTS)
+            for begin in range(0, len(rows), step):
+                self._encode_form(group.rows(rows[begin : begin + step]), plans)
+
+    def _encode_all(self, group: ElementGroup, plans: Mapping[Hashable, ElementPlan]) -> None:
         usual = next(iter(plans.values()))
+        of_pieces = [
+            self._encode_pieces(group, {key: plan.pieces[number] for key, plan in plans.items()})
+            for number in range(len(usual.pieces))
+        ]
         letters = {key: self._letter(group, key, plan) for key, plan in plans.items()}
         if any(letter != group.elements[key].code for key, letter in letters.items()):
             for place, key in zip(group.places, group.keys, strict=True):
                 self._codes[place] = letters[key]
-        for number in range(len(usual.pieces)):
-            pieces = self._encode_pieces(
-                group, {key: plan.pieces[number] for key, plan in plans.items()}
-            )
+        if usual.code == self._elements_once:
+            begins = {key: plan.pieces[0].texts[0] for key, plan in plans.items()}
+            pairs = zip(group.places, group.keys, strict=True)
+            self._begin_texts += ((place, begins[key]) for place, key in pairs)
+        for number, pieces in enumerate(of_pieces):
             for place, piece in zip(group.places, pieces, strict=True):
                 if number:
                     self._more[self._numbers[place]].append(piece)
                 else:
                     self._pieces[place] = piece
+
+    def _set_repeated_alone(self) -> None:
+        """Let records go alone of which two elements begin alike where a target has them once."""
+        if not self._begin_texts:
+            return
+        lengths = [end - begin for begin, end in pairwise(self._begins)]
+        numbers = [*chain.from_iterable(map(repeat, range(len(lengths)), lengths))]
+        begins = Counter([(numbers[place], text) for place, text in self._begin_texts])
+        if len(begins) < len(self._begin_texts):
+            for (number, _), times in begins.items():
+                if times > 1:
+                    self._codes[self._begins[number]] = ALONE
 
     def _letter(self, group: ElementGroup, key: Hashable, plan: ElementPlan) -> str:
         """Return the letter of the elements of a signature."""
@@ -216,27 +259,28 @@ class EncodedBlock:
     def parts(
         self, first: int, size: int, layout_of: LayoutOf, is_sampled: Callable[[Counted], bool]
     ) -> Iterator[Part]:
-        """Yield the records from one on: those without a plan alone, others up to `size`.
+        """Yield the records from one on, up to `size` that have plans together.
 
-        A record with a report that is not only counted goes alone, too.
+        Those without a plan are alone, neighbours together. A record with a report that is not only
+        counted goes alone, too, before it is known whether those after it are only counted.
         """
-        layouts = self._layouts
+        layouts, is_alone = self._layouts, False
         for number, key in enumerate(self.keys[first:], first):
             if key not in layouts:
                 is_known = ALONE not in key and CLOSED_ALONE not in key
                 layouts[key] = layout_of(number) if is_known else None
             layout = layouts[key]
-            is_planned = layout is not None and (
-                not layout.counted.has_reports or is_sampled(layout.counted)
-            )
-            if number > first and (not is_planned or number - first == size):
-                yield Part(first, number, is_alone=False)
+            if number > first and (is_alone is (layout is not None) or number - first == size):
+                yield Part(first, number, is_alone=is_alone)
                 first = number
-            if not is_planned:
+            is_alone = layout is None
+            if layout is not None and layout.counted.has_reports and not is_sampled(layout.counted):
+                if number > first:
+                    yield Part(first, number, is_alone=False)
                 first = number + 1
                 yield Part(number, first, is_alone=True)
         if first < len(self.keys):
-            yield Part(first, len(self.keys), is_alone=False)
+            yield Part(first, len(self.keys), is_alone=is_alone)
 
     def data(self, first: int, last: int) -> list[bytes]:
         """Return the bytes of adjacent records, which all have a plan: of each for binary ones."""
