@@ -34,7 +34,7 @@ TITLES = {
     ),
 }
 DERIVED = {"not-a-record", "not-a-membership"}
-NOT_CODES = {"code", "datasource", "wb"}
+NOT_CODES = {"code", "datasource", "keyword", "wb"}
 _CODE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _NAMES = re.compile("field|(.*_)?code(_of)?")
 

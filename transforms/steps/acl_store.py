@@ -119,11 +119,19 @@ def count_parents(path: Path) -> tuple[int, str]:
 
     Documents of earlier runs may be below them. The first URL is an example.
     """
-    is_counted = "is_incremental AND is_parent AND acl NOT NULL"
-    query = f"SELECT count(*), min(url) FROM acls WHERE {is_counted}"
+    return _count(path, "is_incremental AND is_parent AND acl NOT NULL")
+
+
+def count_alone(path: Path) -> tuple[int, str]:
+    """Return the number of ACLs that arrived alone, and the first URL as an example."""
+    return _count(path, "alone AND NOT is_parent")
+
+
+def _count(path: Path, condition: str) -> tuple[int, str]:
+    query = f"SELECT count(*), ifnull(min(url), '') FROM acls WHERE {condition}"
     with closing(read_scratch(path)) as stored:
         count, first = stored.execute(query).fetchone()
-    return count, first or ""
+    return count, first
 
 
 _INHERITED = set(Inheritance) - {Inheritance.LEAF_NODE}

@@ -118,3 +118,14 @@ def test_a_target_with_acls_of_its_own_withholds_nothing() -> None:
     feed(PLAIN, UNREADABLE)
     convert("feed.xml", "-o", "out", "--to", "gsa-feed", "--fresh")
     assert "withheld" not in report("out")["account"]["notices"]
+
+
+def test_a_conversion_without_a_job_notes_the_acls_that_it_does_not_keep() -> None:
+    alone = FOLDER.replace('nowhere/" inheritance-type="child-overrides"', 'plain"')
+    feed(alone, FOLDER)
+    written()
+    notice = report("out")["account"]["notices"]["acls-not-kept"]
+    assert notice["count"] == 1
+    assert notice["first"]["detail"].startswith(
+        "1 ACLs that arrived alone, such as that of 'http://docs.example.com/plain';"
+    )
