@@ -40,6 +40,13 @@ _VERSION = 1
 _FILE_SCHEMA = f"PRAGMA user_version = {_VERSION}; {ACLS_SCHEMA}"
 _INSERT = "INSERT INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _IS_KEPT = "(alone OR (is_parent AND acl NOT NULL))"
+_FORGET_SENT = (
+    "INSERT INTO acls SELECT * FROM before.acls AS old WHERE EXISTS (SELECT 1 FROM sent.acls AS new"
+    " WHERE new.url = old.url AND new.acl IS old.acl AND new.alone = old.alone)",
+    "INSERT OR IGNORE INTO acls SELECT url, NULL, TRUE, FALSE, number, FALSE, origin, datasource"
+    " FROM (SELECT * FROM before.acls UNION ALL SELECT * FROM sent.acls) WHERE alone",
+    "INSERT INTO doubts SELECT * FROM before.doubts UNION SELECT * FROM sent.doubts",
+)
 _COPY_BYTES = 1 << 20
 
 
@@ -94,6 +101,22 @@ def remember_acls(written: Path, path: Path) -> None:
             os.fsync(stream.fileno())
     else:
         path.unlink(missing_ok=True)
+
+
+def forget_sent(written: Path, path: Path) -> None:
+    """Make the ACLs of a job unknown that an abandoned run has changed and may have sent.
+
+    The target may have those before the run or those of the run; this may be repeated.
+    """
+    if not written.exists():
+        return
+    if not path.exists():
+        replace_kept(path, ())
+    with whole_scratch(_FILE_SCHEMA, path) as kept:
+        kept.execute("ATTACH ? AS before", (str(path),))
+        kept.execute("ATTACH ? AS sent", (str(written),))
+        for statement in _FORGET_SENT:
+            kept.execute(statement)
 
 
 def count_kept(path: Path) -> tuple[int, int]:

@@ -166,3 +166,23 @@ def test_a_replay_of_rejects_has_the_acls_of_its_job(job: FeedJob) -> None:
     code = job.command("rejects", "replay", "nights", "fixed")
     assert job.readers() == {"d/y": ["bob"], "x": ["ann"]}
     assert code == 0
+
+
+def test_an_acl_that_an_abandoned_run_may_have_sent_is_unknown(tmp_path: Path) -> None:
+    scenario = tmp_path / "faults.yaml"
+    scenario.write_text("- {endpoint: bulk, requests: 2-1000, status: 503}\n", "utf-8")
+    with serving(tmp_path / "spool", "--scenario", str(scenario)) as served:
+        job = FeedJob(tmp_path, served)
+        assert job.night(acl("x", "ann"), document("x")) == 0
+        job.write(acl("x", "bob"))
+        process = start("run", "nights.yaml", "--progress", "none", cwd=job.folder)
+        wait_until(lambda: len([*job.home.glob("*/push/*/receipts-*.jsonl")]) == 2)
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=BOUND_SECONDS)
+        assert process.returncode == -signal.SIGKILL
+    with serving(tmp_path / "spool", "--port", served.url.rpartition(":")[2]) as served:
+        job.write(document("x"))
+        assert job.run("--fresh") == 1
+        assert job.readers() == {}
+        assert job.night(acl("x", "bob"), document("x")) == 0
+        assert job.readers() == {"x": ["bob"]}

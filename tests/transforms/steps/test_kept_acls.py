@@ -17,6 +17,7 @@ from feedferry.transforms.steps import read_steps
 from feedferry.transforms.steps.kept_acls import (
     KEPT_ACLS,
     count_kept,
+    forget_sent,
     read_kept,
     remember_acls,
     replace_kept,
@@ -197,6 +198,21 @@ def test_a_run_that_fails_leaves_the_acls_as_they_were(tmp_path: Path) -> None:
     job.run(alone("x", "ann"))
     job.run(alone("x", "bob"), alone("y", "bob"), is_remembered=False)
     assert job.run(document("x"), document("y")) == ["ann", "public"]
+
+
+def test_the_acls_that_an_abandoned_run_may_have_sent_are_unknown(tmp_path: Path) -> None:
+    job = Nights(tmp_path)
+    job.run(alone("same", "ann"), alone("new", "ann"), alone("gone", "ann"), folder("d/", "ann"))
+    job.run(
+        *(alone("new", "bob"), deleted("gone"), alone("more", "bob"), folder("d/", "bob")),
+        is_remembered=False,
+    )
+    for _ in range(2):  # as after a kill
+        forget_sent(tmp_path / "run-2" / KEPT_ACLS, job.store)
+    names = "same", "new", "gone", "more"
+    results = job.run(*map(document, names), child("d/x", "d/"))
+    assert results == ["ann", *["acl-unknown"] * 3, "acl-chain-broken"]
+    assert job.run(alone("new", "cid"), document("new")) == ["cid"]
 
 
 def test_a_part_without_a_url_makes_kept_parents_doubtful_in_later_runs(tmp_path: Path) -> None:
