@@ -34,7 +34,7 @@ from feedferry.schemas.feed import (
 )
 from feedferry.schemas.membership import Membership, RecordOrMembership
 from feedferry.schemas.notice import Notice
-from feedferry.schemas.record import Provenance, Record, withheld
+from feedferry.schemas.record import Record
 from feedferry.schemas.reject import (
     Filtered,
     Reject,
@@ -49,6 +49,7 @@ from feedferry.transforms.conversion.feed_targets import FeedTargets, in_feed
 from feedferry.transforms.conversion.full_feeds import FullFeedLog
 from feedferry.transforms.conversion.span_account import UNREADABLE_ACTION, SpanAccount
 from feedferry.transforms.conversion.span_progress import SpanProgress
+from feedferry.transforms.conversion.withholding import Withholding
 from feedferry.transforms.formats import (
     ReadResult,
     find_format,
@@ -200,8 +201,8 @@ class SpanConversion:
         )
         self._progress = _ProgressWriter(span, settings)
         self._origin: Record | None = None
-        self._unplaced: list[Reject] = []
         self._steps = settings.steps.make(settings.local)
+        self._withholding = Withholding(settings, self._feeds, self._account, self._steps)
         self._batches = BatchWriter(
             self._chunks,
             self._account.account,
@@ -287,7 +288,7 @@ class SpanConversion:
                 or now.source is not before.source
             ):
                 feeds.enter(result)
-                yield from self._withhold_unplaced(now)
+                yield from self._withholding.of_feed(now)
             if not self._steps.has_any:
                 yield from self._adapt_one(result, result)
                 continue
@@ -303,8 +304,7 @@ class SpanConversion:
                     yield from self._adapt_one(item, result)
                 elif isinstance(item, Filtered | Reject):
                     yield from self._set_aside(item, result)
-        for source in {reject.source: None for reject in self._unplaced}:
-            yield from self._withhold_unplaced(Provenance(source=source))
+        yield from self._withholding.at_end()
 
     def _adapt_one(self, stated: Record, origin: Record) -> Iterator[Record]:
         """Yield what the target holds of a record, which may have been changed on the way."""
@@ -356,10 +356,7 @@ class SpanConversion:
             return
         if isinstance(result, FeedHeader):
             self._feeds.take_header(result)
-            feed = Provenance(
-                source=result.source, datasource=result.datasource, feedtype=result.feedtype
-            )
-            yield from self._withhold_unplaced(feed)
+            yield from self._withholding.of_feed(result)
             return
         action = result.action.value if isinstance(result, Membership) else result.action
         count = result.count if isinstance(result, Filtered) else 1
@@ -367,7 +364,7 @@ class SpanConversion:
         if isinstance(result, Reject):
             self._reject_version(result, None)
             self._account.reject(result)
-            yield from self._withhold(result)
+            yield from self._withholding.of_reject(result)
         elif isinstance(result, Filtered):
             self._account.filter(result)
         else:
@@ -393,45 +390,7 @@ class SpanConversion:
             self._reject_version(outcome, record)
         self._account.set_aside(outcome, record)
         if isinstance(outcome, Reject):
-            yield from self._withhold(outcome)
-
-    def _withhold(self, reject: Reject) -> Iterator[Record]:
-        """Yield an ACL that permits nobody for each URL that a reject may have.
-
-        The target may have an earlier version, which may be shown to users whom this one denies.
-        Before the first record of its feed, the reject waits for that, or for the header.
-        """
-        current = self._feeds.current.provenance
-        if not self._feeds.withholds:
-            return
-        if reject.datasource is None and current.source != reject.source:
-            self._unplaced.append(replace(reject, data=b""))
-        else:
-            yield from self._withhold_in(current, reject)
-
-    def _withhold_unplaced(self, feed: Provenance) -> Iterator[Record]:
-        """Withhold what was rejected before the first record of a feed."""
-        placed = [reject for reject in self._unplaced if reject.source == feed.source]
-        if placed:
-            self._unplaced = [each for each in self._unplaced if each.source != feed.source]
-        for reject in placed:
-            yield from self._withhold_in(feed, reject)
-
-    def _withhold_in(self, feed: Provenance, reject: Reject) -> Iterator[Record]:
-        datasource = reject.datasource or feed.datasource
-        if not (datasource or self._settings.target.datasource):
-            return
-        provenance = Provenance(
-            source=reject.source,
-            span=self._span.ordinal,
-            datasource=datasource,
-            feedtype=reject.feedtype or feed.feedtype,
-        )
-        for url in self._steps.urls_of(reject):
-            record = withheld(url, provenance)
-            self._feeds.enter(record)
-            self._account.withhold(record)
-            yield record
+            yield from self._withholding.of_reject(outcome)
 
     def _reject_version(self, reject: Reject, origin: Record | None) -> None:
         if self._has_versions:
@@ -448,7 +407,7 @@ class SpanConversion:
             reject = reject_record(record, record_error(exc), stage="write")
             self._reject_version(reject, self._origin if isinstance(record, Record) else None)
             self._account.reject(replace(reject, data=carried_bytes(record)))
-            for hidden in self._withhold(reject):
+            for hidden in self._withholding.of_reject(reject):
                 self._chunks.write(hidden, self._feeds.current.target)
 
 
