@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from pathlib import Path
 from types import MappingProxyType
 
 from msgspec.structs import replace
@@ -67,6 +68,7 @@ from feedferry.transforms.rules.known_rejects import entry_of
 from feedferry.transforms.rules.normalize import normalize
 from feedferry.transforms.rules.older_versions import VersionLog
 from feedferry.transforms.sources import SpanRequest, read_span
+from feedferry.transforms.steps.kept_acls import CHANGED_ACLS
 from feedferry.transforms.steps.run_lists import RunLists
 from feedferry.transforms.storage.atomic import (
     read_stored_rejects,
@@ -201,7 +203,9 @@ class SpanConversion:
         )
         self._progress = _ProgressWriter(span, settings)
         self._origin: Record | None = None
-        self._steps = settings.steps.make(settings.local)
+        is_of_job = Path(span.path).name == CHANGED_ACLS
+        steps = settings.steps.of_changed_acls() if is_of_job else settings.steps
+        self._steps = steps.make(settings.local)
         self._withholding = Withholding(settings, self._feeds, self._account, self._steps)
         self._batches = BatchWriter(
             self._chunks,
@@ -211,7 +215,7 @@ class SpanConversion:
             size=settings.batch_records,
             current=lambda: self._feeds.current,
         )
-        has_origins = settings.steps.rewrites_urls
+        has_origins = steps.rewrites_urls
         lists = RunLists(attempt.lists, span.name, self._steps, has_origins=has_origins)
         self._lists = lists if self._steps.has_any else None
         # Other sources have one version of each document.

@@ -29,7 +29,8 @@ from feedferry.transforms.access.decision import (
     member_of,
 )
 from feedferry.transforms.config.yaml_structs import Text
-from feedferry.transforms.steps.acl_store import AclStore, parent_url
+from feedferry.transforms.steps.acl_store import AclStore
+from feedferry.transforms.steps.kept_acls import parent_url
 from feedferry.transforms.steps.step import TransformStep
 
 MAX_CHAIN = 100

@@ -139,9 +139,12 @@ class StepLists:
     def _note_parents(self) -> None:
         """Add a notice about ACLs that documents of earlier runs may inherit.
 
-        A tree sends the files below a folder again when its permissions change.
+        A tree sends the files below a folder again when its permissions change, and a job sends new
+        decisions.
         """
-        if self._settings.target.feedtype == FULL or self._settings.sources:
+        settings = self._settings
+        has_decisions = settings.kept_acls is not None and settings.target_format.needs_decisions
+        if settings.target.feedtype == FULL or settings.sources or has_decisions:
             return
         for path in self._settings.steps.stored_acls(self._folder):
             count, example = count_parents(path)

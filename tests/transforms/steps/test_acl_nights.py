@@ -98,19 +98,18 @@ def random_item(chance: random.Random, at: Provenance) -> ReadResult:
     path, name = chance.choice(DOCUMENTS), chance.choice(NAMES)
     above = chance.choice(FOLDERS)
     parent = FOLDERS[0] if above == FOLDERS[1] and chance.random() < 0.5 else None
-    return chance.choice(
-        [
-            alone(path, name, at),
-            document(path, at),
-            document(path, at),
-            document(path, at, own_acl(name)),
-            child(path, above, at),
-            child(path, above, at),
-            folder(above, name, at, parent),
-            deleted(chance.choice((path, above)), at),
-            rejected(chance.choice((path, above)), at=at),
-        ]
-    )
+    items: list[ReadResult] = [
+        alone(path, name, at),
+        document(path, at),
+        document(path, at),
+        document(path, at, own_acl(name)),
+        child(path, above, at),
+        child(path, above, at),
+        folder(above, name, at, parent),
+        deleted(chance.choice((path, above)), at),
+        rejected(chance.choice((path, above)), at=at),
+    ]
+    return chance.choice(items)
 
 
 def check_nights(seed: int) -> Counter[str]:
