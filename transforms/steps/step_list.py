@@ -206,6 +206,11 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
                 base = Path(self.base) / config.merge.base
                 store_documents(path, inputs.updated(base, before, work / f"{name}.spill"))
 
+    def of_changed_acls(self) -> "Steps":
+        """Return the steps for ACLs of earlier runs: those before the step `acl` were applied."""
+        first = next(at for at, config in enumerate(self.steps) if config.acl is not None)
+        return replace(self, steps=self.steps[first:])
+
     def stored_acls(self, work: Path) -> list[Path]:
         """Return the files of ACLs that were prepared in the folder of a run."""
         named = zip(self.names, self.steps, strict=True)
