@@ -137,32 +137,15 @@ class BulkActions:
         """Return the index that is written to by a name; raise ClusterError if there is none."""
         if name not in self._indexes:
             try:
-                self._indexes[name] = self._find_index(name)
+                self._indexes[name] = self._store.indexes.written_to(
+                    name, requires_alias=self._requires_alias
+                )
             except ClusterError as exc:
                 self._indexes[name] = exc
         found = self._indexes[name]
         if isinstance(found, ClusterError):
             raise found
         return found
-
-    def _find_index(self, name: str) -> ClusterIndex:
-        if self._requires_alias and not self._store.indexes.is_alias(name):
-            reason = (
-                f"no such index [{name}] and [require_alias] request flag is [true] and [{name}] is"
-                " not an alias"
-            )
-            kind = "index_not_found_exception"
-            raise ClusterError(404, kind, reason, index=name, index_uuid="_na_")
-        if self._store.indexes.index(name) is None and not self._store.indexes.is_alias(name):
-            raise not_played("an index that makes itself", "a request that makes the index first")
-        index, *others = self._store.indexes.named(name)
-        if others:
-            raise bad_argument(
-                f"no write index is defined for alias [{name}]. The write index may be explicitly"
-                " disabled using is_write_index=false or the alias points to multiple indices"
-                " without one being designated as a write index"
-            )
-        return index
 
     def _index(self, action: BulkAction, index: ClusterIndex) -> _Result:
         fields = _decode(action.line, DocumentFields)

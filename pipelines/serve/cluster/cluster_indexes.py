@@ -6,7 +6,12 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from feedferry.pipelines.serve.cluster.cluster_error import no_index
+from feedferry.pipelines.serve.cluster.cluster_error import (
+    ClusterError,
+    bad_argument,
+    no_index,
+    not_played,
+)
 from feedferry.pipelines.serve.cluster.strict_mapping import MappedFields, mapped_fields
 
 INDEX_TABLES = (
@@ -73,6 +78,26 @@ class ClusterIndexes:
                 raise no_index(name)
         return [index for name in found if (index := self.index(name)) is not None]
 
+    def written_to(self, name: str, *, requires_alias: bool) -> ClusterIndex:
+        """Return the index that is written to by a name; raise ClusterError if there is none."""
+        if requires_alias and not self.is_alias(name):
+            reason = (
+                f"no such index [{name}] and [require_alias] request flag is [true] and [{name}] is"
+                " not an alias"
+            )
+            kind = "index_not_found_exception"
+            raise ClusterError(404, kind, reason, index=name, index_uuid="_na_")
+        if self.index(name) is None and not self.is_alias(name):
+            raise not_played("an index that makes itself", "a request that makes the index first")
+        index, *others = self.named(name)
+        if others:
+            raise bad_argument(
+                f"no write index is defined for alias [{name}]. The write index may be explicitly"
+                " disabled using is_write_index=false or the alias points to multiple indices"
+                " without one being designated as a write index"
+            )
+        return index
+
     def make(self, name: str, mapping: Mapping, settings: IndexSettings) -> None:
         values = name, os.urandom(11).hex(), _text(mapping), _text(settings)
         insert = "INSERT INTO cluster_indexes (name, uuid, mapping, settings) VALUES (?, ?, ?, ?)"
@@ -93,7 +118,7 @@ class ClusterIndexes:
         )
 
     def remove_alias(self, name: str, alias: str) -> bool:
-        """Remove an alias of an index; return whether it was there."""
+        """Remove an alias; return whether the index had it."""
         delete = "DELETE FROM cluster_aliases WHERE alias = ? AND name = ?"
         return self._connection.execute(delete, (alias, name)).rowcount > 0
 

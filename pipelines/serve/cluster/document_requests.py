@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from itertools import islice
+from typing import Literal
 
 import msgspec
 
@@ -47,15 +48,17 @@ class _Search(_Count, forbid_unknown_fields=True):
     track_total_hits: bool | int = True
 
 
-class _Script(msgspec.Struct, forbid_unknown_fields=True):
-    source: str
+class _TrialScript(msgspec.Struct, forbid_unknown_fields=True):
+    source: Literal["ctx.op = 'none'"]
     lang: str = "painless"
 
 
-class _Update(msgspec.Struct, forbid_unknown_fields=True):
-    script: _Script
-    scripted_upsert: bool = False
-    upsert: dict[str, object] = {}
+class _Trial(msgspec.Struct, forbid_unknown_fields=True):
+    """An update that changes nothing, by which a push finds out whether scripts are run."""
+
+    script: _TrialScript
+    upsert: DocumentFields
+    scripted_upsert: Literal[True]
 
 
 class DocumentRequests:
@@ -64,9 +67,9 @@ class DocumentRequests:
     def __init__(self, store: ClusterStore) -> None:
         self._store = store
         self.handlers: Handlers = {
-            ("POST", "_update"): self._try_update,
             ("POST", "_bulk"): self._bulk,
             ("PUT", "_bulk"): self._bulk,
+            ("POST", "_update"): self._try_update,
             ("GET", "_refresh"): self._refresh,
             ("POST", "_refresh"): self._refresh,
             ("GET", "_count"): self._count,
@@ -75,18 +78,11 @@ class DocumentRequests:
             ("POST", "_search"): self._search,
         }
 
-    def _try_update(self, request: ClusterRequest) -> object:
-        """Answer the trial of a push, by an update that changes nothing."""
-        if request.read(_Update).script.source != "ctx.op = 'none'":
-            raise not_played("an update of one document", "the trial of a push, or _bulk")
-        (index,) = self._store.indexes.named(request.name)
-        return {"_index": index.name, "_id": request.below, "_version": -1, "result": "noop"}
-
     def _bulk(self, request: ClusterRequest) -> object:
         begun = time.monotonic()
         actions = BulkActions(
             self._store,
-            requires_alias=request.query.get("require_alias", ["false"])[0] in ("true", ""),
+            requires_alias=_requires_alias(request),
             faults=request.faults,
         )
         has_errors = False
@@ -101,6 +97,19 @@ class DocumentRequests:
             return {"took": _milliseconds(begun), "errors": has_errors}
 
         return stream_reply(frame, ("items",), items(), request.paths)
+
+    def _try_update(self, request: ClusterRequest) -> object:
+        request.read(_Trial)
+        requires_alias = _requires_alias(request)
+        index = self._store.indexes.written_to(request.name, requires_alias=requires_alias)
+        return {
+            "_index": index.name,
+            "_id": request.below,
+            "_version": -1,
+            "result": "noop",
+            "_shards": {"total": 0, "successful": 0, "failed": 0},
+            "get": {"found": False},
+        }
 
     def _refresh(self, request: ClusterRequest) -> object:
         count = len(self._store.indexes.named(request.names))
@@ -146,6 +155,10 @@ class DocumentRequests:
         if decides is None:
             return documents.count(names)
         return sum(decides(_fields_of(document)) for document in documents.listed(names))
+
+
+def _requires_alias(request: ClusterRequest) -> bool:
+    return request.query.get("require_alias", ["false"])[0] in ("true", "")
 
 
 def _fields_of(document: FoundDocument) -> DocumentFields:

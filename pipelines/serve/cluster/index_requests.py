@@ -37,7 +37,7 @@ class _NewIndex(msgspec.Struct, forbid_unknown_fields=True):
 class _Alias(msgspec.Struct, forbid_unknown_fields=True):
     index: str
     alias: str
-    must_exist: bool = False
+    must_exist: bool | None = None
 
 
 class _Index(msgspec.Struct, forbid_unknown_fields=True):
@@ -159,18 +159,24 @@ class IndexRequests:
                 for index in self._indexes.named(action.add.index):
                     self._add_alias(index.name, action.add.alias, going=removed)
             if action.remove is not None:
-                self._remove_alias(action.remove)
+                self._remove_alias(action.remove, is_only=len(actions) == 1)
         for name in removed:
             if self._indexes.index(name) is None:
                 raise no_index(name)
             self._store.remove_index(name)
         return _ACKNOWLEDGED
 
-    def _remove_alias(self, wanted: _Alias) -> None:
-        for index in self._indexes.named(wanted.index):
-            if not self._indexes.remove_alias(index.name, wanted.alias) and wanted.must_exist:
-                reason = f"aliases [{wanted.alias}] missing"
-                raise ClusterError(404, "aliases_not_found_exception", reason)
+    def _remove_alias(self, removed: _Alias, *, is_only: bool) -> None:
+        """Raise ClusterError for a missing alias that must exist, or that is the only action."""
+        indexes = self._indexes.named(removed.index)
+        had_it = [self._indexes.remove_alias(index.name, removed.alias) for index in indexes]
+        if not any(had_it) and (removed.must_exist or is_only):
+            raise ClusterError(
+                404,
+                "aliases_not_found_exception",
+                f"aliases [{removed.alias}] missing",
+                **{"resource.id": removed.alias, "resource.type": "aliases"},
+            )
 
     def _add_alias(self, name: str, alias: str, going: Collection[str] = ()) -> None:
         held = self._indexes.index(alias)
