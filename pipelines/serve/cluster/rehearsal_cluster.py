@@ -279,7 +279,7 @@ class RehearsalCluster:
             self._store.remove_index(name)
         return _ACKNOWLEDGED
 
-    def _remove_alias(self, stated: dict[str, Any]) -> None:
+    def _remove_alias(self, stated: dict[str, str]) -> None:
         alias = stated["alias"]
         for name in self._store.named(stated["index"]):
             if not self._store.remove_alias(name, alias) and stated.get("must_exist"):

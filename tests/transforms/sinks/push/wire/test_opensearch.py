@@ -275,11 +275,11 @@ def test_the_first_run_makes_a_strict_index_behind_two_aliases_and_writes_by_its
 
 def held_by(*stamps: str) -> dict[str, object]:
     """An index by which runs have written, and that of another datasource."""
-    writing = {f"intranet-web{stamp}-writing": {} for stamp in stamps}
-    other = {"intranet-web2": {}, f"intranet-web2{NEW_STAMP}-writing": {}}
+    aliases = ["intranet", "intranet-web", *(f"intranet-web{stamp}-writing" for stamp in stamps)]
+    others = ["intranet-web2", f"intranet-web2{NEW_STAMP}-writing"]
     return {
-        "mine": {"aliases": {"intranet": {}, "intranet-web": {}} | writing},
-        f"intranet-web2{OLD_STAMP}": {"aliases": other},
+        "mine": {"aliases": {key: {} for key in aliases}},
+        f"intranet-web2{OLD_STAMP}": {"aliases": {key: {} for key in others}},
     }
 
 

@@ -37,6 +37,7 @@ from feedferry.transforms.sinks.push.model import (
 from feedferry.transforms.sinks.push.wire.opensearch.json_request import json_body
 from feedferry.transforms.sinks.push.wire.opensearch.mapping import (
     FLAT_KINDS,
+    HeldAliases,
     alias_suffix,
     held_mappings,
     mapping,
@@ -62,10 +63,6 @@ _SEARCH_SETTINGS = {"index": {"refresh_interval": None, "number_of_replicas": No
 
 
 _AliasAction = dict[str, dict[str, object]]
-
-
-class _HeldAliases(msgspec.Struct):
-    aliases: dict[str, object] = {}
 
 
 class RunIndexes(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,7 +178,7 @@ def _indexes(session: RunSession, alias: str) -> dict[str, Collection[str]]:
     if not response.is_success:
         raise failure(response, expected)
     try:
-        found = msgspec.json.decode(response.body, type=dict[str, _HeldAliases])
+        found = msgspec.json.decode(response.body, type=dict[str, HeldAliases])
     except msgspec.DecodeError as exc:
         raise failure(response, expected) from exc
     return {name: held.aliases.keys() for name, held in found.items()}

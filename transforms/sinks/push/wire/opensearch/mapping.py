@@ -43,6 +43,12 @@ class HeldMapping(msgspec.Struct):
         return "" if self.dynamic == "strict" else "a mapping that is not strict"
 
 
+class HeldAliases(msgspec.Struct):
+    """The aliases of an index, as a cluster states them."""
+
+    aliases: dict[str, object] = {}
+
+
 class _HeldIndex(msgspec.Struct):
     mappings: HeldMapping = msgspec.field(default_factory=HeldMapping)
 

@@ -1,6 +1,6 @@
 """The documents of an index, page by page, for a comparison; and lines of a check."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from operator import itemgetter
 from typing import Any
@@ -17,7 +17,7 @@ from feedferry.transforms.access.index_fields import acl_of_fields, field_names,
 from feedferry.transforms.formats.opensearch.bulk_reader import document_of
 from feedferry.transforms.sinks.push.model import ApplianceResponse
 from feedferry.transforms.sinks.push.wire.opensearch.json_request import json_body
-from feedferry.transforms.sinks.push.wire.opensearch.mapping import alias_suffix
+from feedferry.transforms.sinks.push.wire.opensearch.mapping import HeldAliases, alias_suffix
 from feedferry.transforms.sinks.push.wire.opensearch.results import failure, fix_of, words_of
 from feedferry.transforms.sinks.push.wire.opensearch.script_trial import (
     FIX,
@@ -157,16 +157,16 @@ def check(reader: ApplianceReader) -> Iterator[CheckLine]:
     if not aliases.is_success:
         yield fail("alias", words_of(aliases), fix_of(aliases, "expected the aliases"))
     else:
-        held_aliases = msgspec.json.decode(aliases.body)
+        held_aliases = msgspec.json.decode(aliases.body, type=dict[str, HeldAliases])
         yield _alias_line(reader, held_aliases)
         yield _script_line(reader, held_aliases)
     yield _disk_line(reader)
 
 
-def _script_line(reader: ApplianceReader, held_by: dict[str, Any]) -> CheckLine:
+def _script_line(reader: ApplianceReader, held_by: Mapping[str, HeldAliases]) -> CheckLine:
     """Return whether a run may write, and change ACLs by a script."""
     name = reader.appliance.url.rpartition("/")[2]
-    aliases = sorted(alias for held in held_by.values() for alias in held.get("aliases", {}))
+    aliases = sorted(alias for held in held_by.values() for alias in held.aliases)
     written = (alias for alias in aliases if alias.startswith(f"{name}-"))
     if (alias := next(written, None)) is None:
         return warn("scripts", "not tried: no datasource has an index", "the first run tries them")
@@ -185,7 +185,7 @@ def _painless_line(reader: ApplianceReader) -> Iterator[CheckLine]:
         yield fail("scripts", words_of(response), FIX)
 
 
-def _alias_line(reader: ApplianceReader, held_by: dict[str, Any]) -> CheckLine:
+def _alias_line(reader: ApplianceReader, held_by: Mapping[str, HeldAliases]) -> CheckLine:
     """Return whether the address is an alias: a run writes to no index of that name."""
     name = reader.appliance.url.rpartition("/")[2]
     if name in held_by:
