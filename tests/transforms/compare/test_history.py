@@ -76,4 +76,5 @@ def test_a_content_of_the_datasource_web_is_compared_unless_the_appliance_crawls
         provenance=at,
     )
     event = event_of(record)
+    assert event.record is not None
     assert (event.size, event.record.mimetype) == (size, "text/plain" if size else None)

@@ -43,7 +43,7 @@ from feedferry.transforms.sinks.push.wire.opensearch.mapping import (
     mapping,
 )
 from feedferry.transforms.sinks.push.wire.opensearch.results import error_of
-from feedferry.transforms.sinks.push.wire.protocol import RunSession
+from feedferry.transforms.sinks.push.wire.protocol import Appliance, RunSession
 from feedferry.transforms.sinks.push.wire.responses import describe
 
 LOADING = "-loading"
@@ -77,6 +77,16 @@ def json_body(value: object) -> RequestBody:
 
 def is_full(chunk: Chunk) -> bool:
     return chunk.requested_feedtype == FULL or chunk.feedtype in ERASING_FEEDTYPES
+
+
+def exchange_text(appliance: Appliance, datasource: str) -> str:
+    """Return what a full feed of a datasource exchanges."""
+    kept = appliance.of(IndexOptions).keep_indices
+    alias = appliance.url.rpartition("/")[2] + alias_suffix(datasource)
+    return (
+        f"{alias}: a new index is searched in place of the old one when it has all documents; old"
+        f" indexes kept: {kept}"
+    )
 
 
 def begin(session: RunSession) -> RunIndexes:

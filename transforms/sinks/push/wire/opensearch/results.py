@@ -7,6 +7,7 @@ each action.
 import msgspec
 
 from feedferry.schemas.receipt import Refusal
+from feedferry.schemas.units import counted
 from feedferry.transforms.sinks.push.model import (
     ApplianceResponse,
     ChunkPart,
@@ -83,7 +84,7 @@ def judge(response: ApplianceResponse, part: ChunkPart | None) -> Verdict | None
 def documents_text(response: ApplianceResponse) -> str:
     """Return the number of documents that a response states, "" if it states none."""
     try:
-        return f"{msgspec.json.decode(response.body, type=_Count).count:,}"
+        return counted(msgspec.json.decode(response.body, type=_Count).count, "document")
     except msgspec.DecodeError:
         return ""
 
