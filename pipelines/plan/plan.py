@@ -46,7 +46,7 @@ from feedferry.schemas.account import Account, Chunk, merge
 from feedferry.schemas.errors import StoppedError
 from feedferry.schemas.feed import FULL
 from feedferry.schemas.span import Span
-from feedferry.schemas.units import format_clock
+from feedferry.schemas.units import counted, format_clock
 from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.conversion.convert import convert
 from feedferry.transforms.conversion.file_spans import cut
@@ -171,8 +171,9 @@ def _convert(
 def _stops(account: Account, settings: Settings, options: ConvertOptions) -> Iterator[str]:
     """Yield the reasons why a run with this account would stop."""
     checks: list[Callable[[], None]] = [
-        partial(check_loss, loss.samples[0], settings.refused, source=f"{loss.count:,} documents")
+        partial(check_loss, loss.samples[0], settings.refused, source=documents)
         for _, loss in sorted(account.losses.items())
+        for documents in [counted(loss.count, "document")]
     ]
     checks.append(partial(check_limits, account, options))
     checks.append(partial(check_steps, account, settings.steps))
