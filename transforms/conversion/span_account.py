@@ -129,7 +129,7 @@ class SpanAccount:
         url, datasource = record.url, record.provenance.datasource
         self._withheld.write(withheld_line(url, datasource, reject))
         detail = f"{url!r} is rejected; no user finds it until its next version comes"
-        self._note_at(reject, "withheld", f"{detail}; {WITHHELD} has all of them")
+        self._note_at(reject, "withheld", detail)
 
     def leave_shown(self, url: str, reject: Reject) -> None:
         """Count a rejected document whose earlier version is not hidden."""

@@ -48,7 +48,7 @@ from feedferry.transforms.sinks.push.wire.opensearch.script_trial import (
     fault_of_scripts,
     try_script,
 )
-from feedferry.transforms.sinks.push.wire.protocol import RunSession
+from feedferry.transforms.sinks.push.wire.protocol import Appliance, RunSession
 
 WRITING = "-writing"
 
@@ -79,6 +79,16 @@ class RunIndexes(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_full(chunk: Chunk) -> bool:
     return chunk.requested_feedtype == FULL or chunk.feedtype in ERASING_FEEDTYPES
+
+
+def exchange_text(appliance: Appliance, datasource: str) -> str:
+    """Return what a full feed of a datasource exchanges."""
+    kept = appliance.of(IndexOptions).keep_indices
+    alias = appliance.url.rpartition("/")[2] + alias_suffix(datasource)
+    return (
+        f"{alias}: a new index is searched in place of the old one when it has all documents; old"
+        f" indexes kept: {kept}"
+    )
 
 
 def begin(session: RunSession) -> RunIndexes:
