@@ -253,7 +253,8 @@ def _updated(old: dict[str, Any], stated: dict[str, Any]) -> dict[str, Any]:
     if old.get("version") is not None and old["version"] >= params["version"]:
         return old
     kept = {name: value for name, value in old.items() if not name.startswith(_PREFIX)}
-    return {**kept, **params["fields"], "version": params["version"]}
+    version = params["version"]
+    return {**kept, **params["fields"], "version": version, "changed_by": version}
 
 
 def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:

@@ -34,6 +34,9 @@ _SCHEMA = (
 )
 _WAIT_SECONDS = 10.0
 _LIVE = "source IS NOT NULL"
+_DATASOURCE = "coalesce(json_extract(CAST(source AS TEXT), '$.datasource'), '')"
+_COLUMNS = {"datasource": _DATASOURCE}
+"""Expressions of orders that are no columns."""
 _PUT = (
     "INSERT INTO cluster_documents VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
     " version = excluded.version, sequence = excluded.sequence, rank = excluded.rank,"
@@ -115,9 +118,11 @@ class ClusterStore:
         insert = "INSERT INTO cluster_indexes (name, uuid, mapping, settings) VALUES (?, ?, ?, ?)"
         self._connection.execute(insert, values)
 
-    def set_settings(self, name: str, settings: object) -> None:
-        update = "UPDATE cluster_indexes SET settings = ? WHERE name = ?"
-        self._connection.execute(update, (_text(settings), name))
+    def update_index(self, index: ClusterIndex) -> None:
+        """Store the mapping and the settings of an index."""
+        update = "UPDATE cluster_indexes SET mapping = ?, settings = ? WHERE name = ?"
+        values = _text(index.mapping), _text(index.settings), index.name
+        self._connection.execute(update, values)
 
     def remove_index(self, name: str) -> None:
         for table in ("cluster_indexes", "cluster_aliases", "cluster_documents"):
@@ -161,14 +166,15 @@ class ClusterStore:
         self, names: list[str], order: list[str], after: list[Any]
     ) -> Iterator[tuple[str, str, dict[str, Any], bytes]]:
         """Yield name, id, values of `order` and source of each document, in ascending order."""
-        columns = ", ".join(order) or "rowid"
+        columns = ", ".join(_COLUMNS.get(name, name) for name in order) or "rowid"
         beyond = f" AND ({columns}) > ({_places(after)})" if after else ""
         query = (
-            f"SELECT name, id, rank, url, source FROM cluster_documents WHERE name IN"
-            f" ({_places(names)}) AND {_LIVE}{beyond} ORDER BY {columns}"
+            f"SELECT name, id, rank, url, {_DATASOURCE}, source FROM cluster_documents WHERE name"
+            f" IN ({_places(names)}) AND {_LIVE}{beyond} ORDER BY {columns}"
         )
-        for name, id, rank, url, source in self._connection.execute(query, (*names, *after)):
-            yield name, id, {"rank": rank, "url": url}, source
+        rows = self._connection.execute(query, (*names, *after))
+        for name, id, rank, url, datasource, source in rows:
+            yield name, id, {"rank": rank, "url": url, "datasource": datasource}, source
 
     def totals(self) -> list[tuple[str, int]]:
         """Return the name of each index and the number of its documents."""

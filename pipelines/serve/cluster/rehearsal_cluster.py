@@ -14,6 +14,7 @@ from typing import IO, Any
 from urllib.parse import parse_qs, unquote
 
 import msgspec
+from msgspec.structs import replace
 
 from feedferry.pipelines.serve.cluster.bulk_actions import BulkAction, BulkActions
 from feedferry.pipelines.serve.cluster.cluster_error import (
@@ -26,7 +27,7 @@ from feedferry.pipelines.serve.cluster.cluster_error import (
 from feedferry.pipelines.serve.cluster.cluster_store import ClusterStore
 from feedferry.pipelines.serve.cluster.filter_path import Paths, keep, parse_paths
 from feedferry.pipelines.serve.cluster.search_query import Decides, parse_query
-from feedferry.pipelines.serve.cluster.strict_mapping import check_mapping
+from feedferry.pipelines.serve.cluster.strict_mapping import check_mapping, with_fields
 
 MAX_BODY_BYTES = 100 << 20
 """A real server closes the connection or answers 413 above this size."""
@@ -37,7 +38,7 @@ _WINDOW = 10_000
 _ACKNOWLEDGED = {"acknowledged": True}
 _SETTINGS = ("refresh_interval", "number_of_replicas", "number_of_shards")
 _SEARCH_KEYS = ("query", "size", "sort", "search_after", "_source", "track_total_hits")
-_ORDER_COLUMNS = {"version": "rank", "url": "url"}
+_ORDER_COLUMNS = {"version": "rank", "url": "url", "datasource": "datasource"}
 _INDEX_NAME = re.compile(r"[^_+\-\\/*?\"<>| ,#:][^\\/*?\"<>| ,#:]*")
 _PATH = re.compile(r"/(?:(?P<name>[^_/][^/]*)(?:/|$))?(?P<verb>_[a-z_]+)?(?:/(?P<below>[^/]+))?")
 
@@ -112,6 +113,7 @@ class RehearsalCluster:
             ("HEAD", "_alias"): self._aliases_of,
             ("GET", "_mapping"): self._mappings,
             ("HEAD", "_mapping"): self._mappings,
+            ("PUT", "_mapping"): self._add_fields,
             ("GET", "_settings"): self._settings,
             ("PUT", "_settings"): self._set_settings,
             ("POST", "_aliases"): self._change_aliases,
@@ -248,10 +250,15 @@ class RehearsalCluster:
         wanted = request.read_object()
         if not wanted.get("index", wanted):
             raise invalid("no settings to update")
-        for name in self._store.named(request.name):
-            index = self._store.index(name)
-            held = index.settings if index is not None else {}
-            self._store.set_settings(name, _settings_of(wanted, held))
+        for index in filter(None, map(self._store.index, self._store.named(request.name))):
+            settings = _settings_of(wanted, index.settings)
+            self._store.update_index(replace(index, settings=settings))
+        return _ACKNOWLEDGED
+
+    def _add_fields(self, request: ClusterRequest) -> object:
+        wanted = request.read_object()
+        for index in filter(None, map(self._store.index, self._store.named(request.name))):
+            self._store.update_index(replace(index, mapping=with_fields(index.mapping, wanted)))
         return _ACKNOWLEDGED
 
     def _change_aliases(self, request: ClusterRequest) -> object:
@@ -349,7 +356,7 @@ class RehearsalCluster:
         found = (
             _hit(row, order, wanted.get("_source", True))
             for row in rows
-            if decides is None or decides(msgspec.json.decode(row[3]))
+            if decides is None or decides({**msgspec.json.decode(row[3]), "_id": row[1]})
         )
 
         def frame() -> dict[str, Any]:
@@ -371,7 +378,7 @@ class RehearsalCluster:
         if decides is None:
             return self._store.count(names)
         rows = self._store.documents(names, [], [])
-        return sum(decides(msgspec.json.decode(source)) for *_, source in rows)
+        return sum(decides({**msgspec.json.decode(source), "_id": id}) for _, id, _, source in rows)
 
 
 def _settings_of(wanted: dict[str, Any], held: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -398,7 +405,8 @@ def _order_of(sort: object) -> list[str]:
         how = stated if isinstance(stated, dict) else {"order": stated}
         is_first = field != "version" or how.get("missing") == "_first"
         if field not in _ORDER_COLUMNS or how.get("order", "asc") != "asc" or not is_first:
-            raise not_played(f"the order {part!r}", "version, missing first, or url, ascending")
+            expected = "version, missing first, url or datasource, ascending"
+            raise not_played(f"the order {part!r}", expected)
         columns.append(_ORDER_COLUMNS[field])
     return columns
 

@@ -1,4 +1,4 @@
-"""Queries of a search: bool, term, terms, match and match_all, decided for one document.
+"""Queries of a search: bool, term, terms, ids, range, match and match_all, for one document.
 
 A match finds a document with one of the words, as letters and digits in any case. Nothing has a
 score.
@@ -11,7 +11,7 @@ from typing import Any
 from feedferry.pipelines.serve.cluster.cluster_error import not_played
 
 Decides = Callable[[dict[str, Any]], bool]
-"""Returns whether a query finds a document."""
+"""Returns whether a query finds a document, which has its id as `_id`."""
 
 _WORD = re.compile(r"\w+")
 _BOOL = ("filter", "must", "should", "must_not", "minimum_should_match")
@@ -27,12 +27,18 @@ def parse_query(query: object, properties: dict[str, Any]) -> Decides:
         return lambda document: True
     if kind == "bool":
         return _parse_bool(stated, properties)
-    if kind not in ("term", "terms", "match"):
-        raise not_played(f"the query {kind!r}", "bool, term, terms, match or match_all")
+    if kind == "ids":
+        ids = frozenset(stated.get("values", ()))
+        return lambda document: document["_id"] in ids
+    if kind not in ("term", "terms", "range", "match"):
+        known = "bool, term, terms, ids, range, match or match_all"
+        raise not_played(f"the query {kind!r}", known)
     if len(stated) != 1:
         raise not_played(f"the query {kind!r} of {len(stated)} fields", "one field")
     ((field, wanted),) = stated.items()
     held = properties.get(field, {}).get("type")
+    if kind == "range":
+        return _parse_range(field, wanted)
     if kind == "match":
         return _parse_match(field, wanted)
     if held is not None and held not in _TERM_TYPES:
@@ -60,6 +66,13 @@ def _parse_bool(stated: dict[str, Any], properties: dict[str, Any]) -> Decides:
         and not any(decides(document) for decides in denials)
         and sum(decides(document) for decides in ways) >= least
     )
+
+
+def _parse_range(field: str, wanted: dict[str, Any]) -> Decides:
+    if [*wanted] != ["gte"] or not isinstance(wanted["gte"], int):
+        raise not_played(f"the range {wanted!r}", "gte and a number")
+    least = wanted["gte"]
+    return lambda document: any(value >= least for value in _values(document, field))
 
 
 def _parse_match(field: str, wanted: object) -> Decides:

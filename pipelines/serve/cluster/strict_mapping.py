@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
-from feedferry.pipelines.serve.cluster.cluster_error import ClusterError, not_played
+from feedferry.pipelines.serve.cluster.cluster_error import ClusterError, bad_argument, not_played
 
 MAX_TERM_BYTES = 32_766
 _PARSING = "mapper_parsing_exception"
@@ -16,7 +16,7 @@ def check_mapping(mapping: dict[str, Any]) -> None:
     if str(mapping.get("dynamic")) != "strict":
         raise not_played("an index without a strict mapping", '"dynamic": "strict"')
     for name, held in mapping.get("properties", {}).items():
-        kind = held.get("type")
+        kind = _kind_of(held)
         if kind in _ONLY_ELASTICSEARCH:
             reason = f"No handler for type [{kind}] declared on field [{name}]"
             error = ClusterError(400, _PARSING, f"Failed to parse mapping [_doc]: {reason}")
@@ -24,6 +24,22 @@ def check_mapping(mapping: dict[str, Any]) -> None:
             raise error
         if kind not in _CHECKS:
             raise not_played(f"the type {kind!r} of the field {name!r}", ", ".join(_CHECKS))
+
+
+def with_fields(mapping: dict[str, Any], added: dict[str, Any]) -> dict[str, Any]:
+    """Return a mapping with further fields; raise ClusterError for one with another type."""
+    properties: dict[str, Any] = mapping.get("properties", {})
+    for name, field in added.get("properties", {}).items():
+        held = properties.get(name, field)
+        if _kind_of(held) != _kind_of(field):
+            raise bad_argument(
+                f"mapper [{name}] cannot be changed from type [{_kind_of(held)}] to"
+                f" [{_kind_of(field)}]"
+            )
+        properties = {**properties, name: field}
+    merged = {**mapping, "properties": properties}
+    check_mapping(merged)
+    return merged
 
 
 def check_document(document: dict[str, Any], mapping: dict[str, Any], id: str) -> None:
@@ -38,7 +54,7 @@ def check_document(document: dict[str, Any], mapping: dict[str, Any], id: str) -
                 f"mapping set to strict, dynamic introduction of [{name}] within [_doc] is not"
                 " allowed",
             )
-        kind = held["type"]
+        kind = _kind_of(held)
         for value in stated if isinstance(stated, list) else (stated,):
             cause = None if value is None else _CHECKS[kind](value)
             if cause is not None:
@@ -50,6 +66,10 @@ def check_document(document: dict[str, Any], mapping: dict[str, Any], id: str) -
                     caused_by=cause,
                 )
             _check_terms(name, held, value)
+
+
+def _kind_of(field: dict[str, Any]) -> str:
+    return str(field.get("type", "object" if "properties" in field else None))
 
 
 def _check_text(value: object) -> dict[str, object] | None:
@@ -90,14 +110,17 @@ _CHECKS: dict[str, Callable[[object], dict[str, object] | None]] = {
     "text": _check_text,
     "binary": _check_text,
     "long": _check_long,
+    "integer": _check_long,
+    "double": _check_long,
     "date": _check_date,
     "flat_object": _check_flat,
+    "object": _check_flat,
 }
 
 
 def _check_terms(name: str, held: dict[str, Any], value: object) -> None:
     """Raise ClusterError for a value that is too long to be indexed."""
-    kind = held["type"]
+    kind = _kind_of(held)
     if kind not in ("keyword", "flat_object") or held.get("index") is False:
         return
     field = name if kind == "keyword" else f"{name}._value"

@@ -28,7 +28,11 @@ pytestmark = [
     pytest.mark.skipif(not ADDRESS, reason="FEEDFERRY_TEST_OPENSEARCH has no address"),
 ]
 VARYING = ("took", "index_uuid", "_seq_no")
-ORDER = [{"version": {"order": "asc", "missing": "_first"}}, {"url": "asc"}]
+ORDER = [
+    {"version": {"order": "asc", "missing": "_first"}},
+    {"url": "asc"},
+    {"datasource": "asc"},
+]
 BULK = "/docs-web/_bulk?require_alias=true"
 MOVE = [
     {"remove": {"index": "docs-web-1", "alias": "docs-web"}},
@@ -37,6 +41,11 @@ MOVE = [
 REQUESTS: list[tuple[Any, ...]] = [
     ("GET", "/docs-web/_mapping"),
     ("GET", "/docs-none/_mapping"),
+    ("PUT", "/docs-web/_mapping", {"properties": {"author": {"type": "text"}}}),
+    ("PUT", "/docs-web/_mapping", {"properties": {"author": {"type": "text"}}}),
+    ("PUT", "/docs-web/_mapping", {"properties": {"author": {"type": "long"}}}),
+    ("PUT", "/docs-none/_mapping", {"properties": {"author": {"type": "text"}}}),
+    ("GET", "/docs-web/_mapping"),
     ("HEAD", "/docs-web"),
     ("HEAD", "/docs-none"),
     ("GET", "/docs-web/_alias"),
@@ -71,6 +80,8 @@ REQUESTS: list[tuple[Any, ...]] = [
     ("POST", "/docs/_search", {"sort": ORDER, "track_total_hits": False, "_source": ["url"]}),
     ("POST", "/docs/_search?filter_path=hits.hits._id", {"sort": ORDER}),
     ("POST", "/docs/_search", {"query": {"match": {"title": "report"}}, "sort": ["url"]}),
+    ("POST", "/docs/_search", {"query": {"ids": {"values": ["http://h/1"]}}, "sort": ["url"]}),
+    ("POST", "/docs/_count", {"query": {"range": {"version": {"gte": 1}}}}),
     ("PUT", "/docs-web-2/_settings", {"index": {"number_of_replicas": None}}),
     ("POST", "/_aliases", {"actions": [*MOVE, {"remove": {"index": "docs-none", "alias": "a"}}]}),
     ("POST", "/_aliases", {"actions": [{"add": {"index": "docs-web-2", "alias": "docs-web-1"}}]}),

@@ -131,6 +131,7 @@ target: {{type: opensearch, url: "{1}", index: docs}}
 runs: {0}/runs
 metrics_file: {0}/nights.prom
 notify: {{command: {0}/count.sh}}
+verify: target
 """
 COUNT = '#!/bin/sh\necho "$FEEDFERRY_WITHHELD $FEEDFERRY_NEWER" > "${0%/*}/counts"\n'
 
@@ -144,7 +145,9 @@ def test_metrics_and_the_command_after_a_run_have_the_counts(tmp_path: Path) -> 
     feed.write_text(feed.read_text("utf-8").replace("text 3 of monday", "<b/>"), "utf-8")
     with serving(tmp_path / "spool", "--scenario", str(scenario)) as served:
         (tmp_path / "job.yaml").write_text(JOB.format(tmp_path, served.url), "utf-8")
-        assert run("run", str(tmp_path / "job.yaml")).returncode == 1
+        done = run("run", str(tmp_path / "job.yaml"))
+        assert done.returncode == 1, done.stderr
+        assert "verified  1 same" in done.stdout
         assert [*documents(served)] == ["http://h.example/1"]
     assert (tmp_path / "counts").read_text("utf-8") == "2 0\n"
     metrics = (tmp_path / "nights.prom").read_text("utf-8").splitlines()
