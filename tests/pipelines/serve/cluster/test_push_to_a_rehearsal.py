@@ -88,12 +88,12 @@ def test_a_push_goes_on_after_faults_and_hides_the_document_that_is_refused(
     with (folder / "withheld.csv").open(encoding="utf-8", newline="") as lines:
         rows = [*csv.DictReader(lines)]
     assert [(row["url"], row["datasource"], row["code"]) for row in rows] == [
-        ("http://h.example/2", "web", "refused")
+        ("http://h.example/2", "files", "refused")
     ]
     assert json.loads((folder / "report.json").read_bytes())["withheld"] == 1
     page = (tmp_path / "tuesday" / "report.html").read_text("utf-8")
     assert "1 refused document that no user finds" in page
-    assert "find the index of web" in page
+    assert "find the index of files" in page
 
 
 def test_a_refused_document_stays_visible_if_the_user_wants_it(tmp_path: Path) -> None:
@@ -131,6 +131,7 @@ target: {{type: opensearch, url: "{1}", index: docs}}
 runs: {0}/runs
 metrics_file: {0}/nights.prom
 notify: {{command: {0}/count.sh}}
+verify: target
 """
 COUNT = '#!/bin/sh\necho "$FEEDFERRY_WITHHELD $FEEDFERRY_NEWER" > "${0%/*}/counts"\n'
 
@@ -144,7 +145,9 @@ def test_metrics_and_the_command_after_a_run_have_the_counts(tmp_path: Path) -> 
     feed.write_text(feed.read_text("utf-8").replace("text 3 of monday", "<b/>"), "utf-8")
     with serving(tmp_path / "spool", "--scenario", str(scenario)) as served:
         (tmp_path / "job.yaml").write_text(JOB.format(tmp_path, served.url), "utf-8")
-        assert run("run", str(tmp_path / "job.yaml")).returncode == 1
+        done = run("run", str(tmp_path / "job.yaml"))
+        assert done.returncode == 1, done.stderr
+        assert "verified  1 same" in done.stdout
         assert [*documents(served)] == ["http://h.example/1"]
     assert (tmp_path / "counts").read_text("utf-8") == "2 0\n"
     metrics = (tmp_path / "nights.prom").read_text("utf-8").splitlines()
