@@ -105,7 +105,8 @@ def begin(session: RunSession) -> RunIndexes:
         make = partial(_make_index, session, datasource, begun, is_loading=True)
         find = partial(_find_index, session, datasource, begun)
         if full == {True}:
-            suffixes[datasource] = session.step(f"make an index for {datasource}", make) + LOADING
+            index = session.step(f"make an index for {datasource}", make)
+            suffixes[datasource] = index.removeprefix(_name_of(session)) + LOADING
         else:
             session.step(f"find the index of {datasource}", find)
             suffixes[datasource] = alias_suffix(datasource)
@@ -183,7 +184,7 @@ def _stamp(begun: int) -> str:
 
 
 def _make_index(session: RunSession, datasource: str, begun: int, *, is_loading: bool) -> str:
-    """Make an index, unless it is there; return the part of its name after the address."""
+    """Make an index, unless it is there; return its name."""
     alias = alias_suffix(datasource)
     suffix = alias + _stamp(begun)
     root = _name_of(session)
@@ -200,7 +201,7 @@ def _make_index(session: RunSession, datasource: str, begun: int, *, is_loading:
         response = session.request(suffix, json_body(wanted), method="PUT")
         reason = error_of(response)
         if response.is_success or "resource_already_exists_exception" in reason:
-            return suffix
+            return root + suffix
         if "No handler for type" not in reason and "not supported" not in reason:
             break
     raise _failed(response, "expected to make an index")
