@@ -211,7 +211,7 @@ def _stamp(begun: int) -> str:
 
 
 def _make_index(session: RunSession, datasource: str, begun: int, *, is_loading: bool) -> str:
-    """Make an index, unless it is there; return the part of its name after the address."""
+    """Make an index, unless it is there; return its name."""
     alias = alias_suffix(datasource)
     suffix = alias + _stamp(begun)
     root = _name_of(session)
@@ -228,7 +228,7 @@ def _make_index(session: RunSession, datasource: str, begun: int, *, is_loading:
         response = session.request(suffix, json_body(wanted), method="PUT")
         reason = error_of(response)
         if response.is_success or "resource_already_exists_exception" in reason:
-            return suffix
+            return root + suffix
         if "No handler for type" not in reason and "not supported" not in reason:
             break
     raise failure(response, "to make an index")
