@@ -10,7 +10,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from pathlib import Path
 from types import MappingProxyType
 
 from msgspec.structs import replace
@@ -68,7 +67,7 @@ from feedferry.transforms.rules.known_rejects import entry_of
 from feedferry.transforms.rules.normalize import normalize
 from feedferry.transforms.rules.older_versions import VersionLog
 from feedferry.transforms.sources import SpanRequest, read_span
-from feedferry.transforms.steps.kept_acls import CHANGED_ACLS
+from feedferry.transforms.steps.kept_acls import has_changed_acls
 from feedferry.transforms.steps.run_lists import RunLists
 from feedferry.transforms.storage.atomic import (
     read_stored_rejects,
@@ -203,8 +202,9 @@ class SpanConversion:
         )
         self._progress = _ProgressWriter(span, settings)
         self._origin: Record | None = None
-        is_of_job = Path(span.path).name == CHANGED_ACLS
-        steps = settings.steps.of_changed_acls() if is_of_job else settings.steps
+        steps = settings.steps
+        if has_changed_acls(span):
+            steps = steps.of_changed_acls()
         self._steps = steps.make(settings.local)
         self._withholding = Withholding(settings, self._feeds, self._account, self._steps)
         self._batches = BatchWriter(

@@ -23,6 +23,7 @@ from feedferry.schemas.errors import FatalError
 from feedferry.schemas.feed import INCREMENTAL
 from feedferry.schemas.record import Action, Provenance, Record
 from feedferry.schemas.reject import Reject
+from feedferry.schemas.span import Span
 from feedferry.transforms.formats import JSONL, WriteOptions
 from feedferry.transforms.formats.holding.acl_metadata import join_parent
 from feedferry.transforms.storage.atomic import whole_file
@@ -79,6 +80,14 @@ class KeptAcl(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     number: int = 0
     origin: str | None = None
     datasource: str | None = None
+
+
+def has_changed_acls(span: Span) -> bool:
+    """Whether the records of a span are ACLs of earlier runs, as the steps before have made them.
+
+    No step before the step `acl` may be applied to them again, in a replay neither.
+    """
+    return Path(span.path).name == CHANGED_ACLS
 
 
 def parent_url(acl: Acl) -> str | None:

@@ -117,6 +117,8 @@ def test_a_document_inherits_from_a_parent_of_a_night_before_until_it_is_deleted
     assert job.night(child("d/x", "d/")) == 0
     assert job.readers() == {"d/x": ["ann"]}
     assert job.night(deletion("d/")) == 1
+    done = run("rejects", "export", "nights", "-o", "fixed", cwd=job.folder)
+    assert "acl-chain-broken: 1 reject without bytes, not exported" in done.stderr
     assert job.night(child("d/y", "d/")) == 1
     assert job.readers() == {}
 
