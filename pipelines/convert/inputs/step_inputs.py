@@ -70,10 +70,12 @@ class SpanInputs(msgspec.Struct, frozen=True, dict=True):
         return source_of(span).acls(span, self.configs[span.source])
 
     def may_be_acl(self, reject: Reject) -> bool:
-        """Whether the bytes of a reject may be an ACL alone, by the pattern of its format."""
+        """Whether the bytes of a reject may be an ACL alone, by the patterns of its format."""
         format_ = find_format(self._formats.get(reject.source, ""))
-        pattern = None if format_ is None else format_.related_acls
-        return pattern is None or reject.truncated or bool(pattern.search(reject.data.lower()))
+        patterns = () if format_ is None else format_.related_acls
+        data = reject.data.lower()
+        is_related = any(pattern.search(data) for pattern in patterns)
+        return not patterns or reject.truncated or is_related
 
     def feed_of(self, feed: Provenance | FeedHeader) -> tuple[str | None, str | None]:
         target, datasource, feedtype = self.target, feed.datasource, feed.feedtype
