@@ -16,6 +16,7 @@ from feedferry.schemas.errors import (
 )
 from feedferry.schemas.membership import Member, Membership
 from feedferry.schemas.notice import Loss, Notice
+from feedferry.schemas.own_key import OwnKey
 from feedferry.schemas.receipt import Refusal
 from feedferry.schemas.record import Action, Arrival, Content, Crawl, Meta, Provenance, Record
 from feedferry.schemas.reject import Place, Reject, record_error, reject_bytes
@@ -81,6 +82,7 @@ __all__ = [
     "Membership",
     "Meta",
     "Notice",
+    "OwnKey",
     "Place",
     "Places",
     "Principal",

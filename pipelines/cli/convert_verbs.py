@@ -41,11 +41,13 @@ def _flags_of_convert(_: str) -> list[click.Parameter]:
 def _flags_of_push(_: str) -> list[click.Parameter]:
     from feedferry.pipelines.cli.click_flags import USUAL_OF_PUSH, click_options
     from feedferry.pipelines.options.display_options import DisplayOptions
+    from feedferry.pipelines.options.job_options import SET_KEY, OverrideOptions
     from feedferry.pipelines.options.push_options import ApplianceOptions, PushOptions
 
     return [
         _inputs("DIR|FILE..."),
         *click_options(PushOptions, usual=USUAL_OF_PUSH),
+        *click_options(OverrideOptions, only=("overrides",), replace={"overrides": SET_KEY}),
         *click_options(ApplianceOptions, usual=USUAL_OF_PUSH),
         *click_options(DisplayOptions),
     ]
@@ -185,11 +187,16 @@ def push(**words: object) -> int:
 
     with show_start(words):
         from feedferry.pipelines.cli.results.result_observer import observer_of
+        from feedferry.pipelines.job.file.job_file import words_with_set
         from feedferry.pipelines.options.push_options import parse_push
         from feedferry.pipelines.push.engine import plan_push
         from feedferry.pipelines.push.engine import push as push_runs
         from feedferry.pipelines.report.push_report import plan_text
+        from feedferry.transforms.sinks.push.wire.address import find_kind
 
+        if words.get("overrides") and words.get("url"):
+            kind, _ = find_kind(str(words["url"]))
+            words = words_with_set({**words, "to_format": kind.default_format})
         options, target = parse_push(words)
         observer = observer_of(words)
     if options.dry_run:

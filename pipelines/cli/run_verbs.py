@@ -200,7 +200,7 @@ def state() -> None:
 @click.argument("state", type=click.Path())
 @_FORMAT
 def show_state(state: str, *, as_json: bool) -> None:
-    """Show the source of a state, its number of documents, and its watermark."""
+    """Show the source of a state, its watermark, and its numbers of documents and of ACLs."""
     from feedferry.pipelines.job.history.edit_state import find_state, show_state
 
     click.echo(show_state(find_state(state), as_json=as_json))
@@ -228,6 +228,9 @@ def set_(state: str, watermark: str) -> None:
 def clear(state: str) -> None:
     """Remove a state: the next run sends everything, and deletes nothing that is gone by then.
 
+    The ACLs that the job keeps are removed, too: send those that arrived alone again before their
+    documents, which are public without an ACL.
+
     To send everything and keep track of deletions, use feedferry run --refresh instead.
     """
     from feedferry.pipelines.job.history.edit_state import clear_state, find_state
@@ -239,7 +242,7 @@ def clear(state: str) -> None:
 @click.argument("state", type=click.Path())
 @click.option("-o", "--output", type=click.File("wb"), default="-", help="File to write.")
 def export(state: str, output: IO[bytes]) -> None:
-    """Write a state as JSON lines: a head, then a line for each document.
+    """Write a state as JSON lines: a head, then a line for each ACL and each document.
 
     \b
     Examples:

@@ -165,7 +165,7 @@ def convert(
     try:
         with followed(observer, Step.LIST_DOCUMENTS):
             parts = list(split_sources(sources))
-            prepare_steps(parts, settings)
+            parts += prepare_steps(parts, settings)
     finally:
         seal(work)
     if remote is not None:

@@ -44,8 +44,9 @@ from feedferry.pipelines.report.conversion_report import as_json as report_as_js
 from feedferry.pipelines.report.push_report import PushReport
 from feedferry.schemas.account import Account, Chunk, merge
 from feedferry.schemas.errors import StoppedError
+from feedferry.schemas.feed import FULL
 from feedferry.schemas.span import Span
-from feedferry.schemas.units import format_clock
+from feedferry.schemas.units import counted, format_clock
 from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.conversion.convert import convert
 from feedferry.transforms.conversion.file_spans import cut
@@ -84,7 +85,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     `stops` are the reasons why it would stop. `seconds` is the time to read and convert, in one
     process. The account is an estimate if `converted` is less than `parts`, the number of parts of
     the input. `urls` are a few of the documents. `push` is None if earlier runs have not pushed.
-    `verified_against` is what the run will be compared with after its push.
+    `verified_against` is what the run will be compared with after its push. `full_feeds` are the
+    datasources that are replaced as a whole, and `exchanges` say how the target does that.
     """
 
     report: Report
@@ -97,6 +99,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     defects: Mapping[str, int] = {}
     push: PushEstimate | None = None
     verified_against: str | None = None
+    full_feeds: tuple[str, ...] = ()
+    exchanges: tuple[str, ...] = ()
 
 
 def make_plan(options: ConvertOptions, sample: SampleSize | None = None) -> Plan:
@@ -114,7 +118,7 @@ def make_plan(options: ConvertOptions, sample: SampleSize | None = None) -> Plan
         cut_options = options if sample is None else replace(options, span_bytes=span_bytes)
         sources = source_runs(wholes, settings, cut_options)
         split = list(split_sources(sources))
-        prepare_steps(split, settings)
+        split += prepare_steps(split, settings)
         grouped = group_spans(split, span_bytes=span_bytes)
         cut_part = partial(cut, span_bytes=span_bytes, options=settings.reading)
         parts = [part for whole in grouped for part in cut_part(whole)]
@@ -128,6 +132,7 @@ def make_plan(options: ConvertOptions, sample: SampleSize | None = None) -> Plan
         stops = tuple(_stops(account, settings, options))
         settle_full_feeds(account, replace(lenient, allow_empty_full=True, accept_holes=True))
         chunks = [published for _, published in number_chunks(account, settings)]
+        full = [chunk.datasource or "" for chunk in chunks if chunk.requested_feedtype == FULL]
         report = report_of(account, chunks, settings, folder=None, spans=wholes)
         if sample is not None:
             spans = count_spans(parts, span_bytes=max(run_span_bytes, PART_BYTES))
@@ -142,6 +147,7 @@ def make_plan(options: ConvertOptions, sample: SampleSize | None = None) -> Plan
         is_estimate=sample is not None,
         urls=tuple(_urls(chunks)),
         defects=account.defects,
+        full_feeds=tuple(dict.fromkeys(full)),
     )
 
 
@@ -165,8 +171,9 @@ def _convert(
 def _stops(account: Account, settings: Settings, options: ConvertOptions) -> Iterator[str]:
     """Yield the reasons why a run with this account would stop."""
     checks: list[Callable[[], None]] = [
-        partial(check_loss, loss.samples[0], settings.refused, source=f"{loss.count:,} documents")
+        partial(check_loss, loss.samples[0], settings.refused, source=documents)
         for _, loss in sorted(account.losses.items())
+        for documents in [counted(loss.count, "document")]
     ]
     checks.append(partial(check_limits, account, options))
     checks.append(partial(check_steps, account, settings.steps))
@@ -201,12 +208,16 @@ def as_json(plan: Plan) -> dict[str, object]:
         "urls": plan.urls,
         "push_seconds": plan.push and plan.push.seconds,
         "verified_against": plan.verified_against,
+        "full_feeds": plan.full_feeds,
+        "exchanges": plan.exchanges,
     }
 
 
 def summary_lines(plan: Plan) -> Iterator[tuple[str, str]]:
     for url in plan.urls:
         yield "url", url
+    for words in plan.exchanges:
+        yield "full feed", words
     if plan.verified_against is not None:
         yield "verify", f"against {plan.verified_against}, after the push"
     yield (

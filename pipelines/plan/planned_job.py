@@ -33,6 +33,9 @@ def plan_job(job: Job, observer: Observer, sample: SampleSize | None = None) -> 
         plan = make_plan(job.convert, sample)
         if job.path is not None and job.push is not None:
             plan = replace(plan, push=predict_push(plan.report.chunk_bytes, job.home))
+        if job.push is not None and (exchange := job.push.appliance.protocol.exchange):
+            exchanges = (exchange(job.push.appliance, name) for name in plan.full_feeds)
+            plan = replace(plan, exchanges=tuple(exchanges))
         if job.verify is not None:
             plan = replace(plan, verified_against=job.verify.against)
         step.result = plan = replace(plan, stops=tuple(map(job.reword, plan.stops)))

@@ -15,6 +15,7 @@ from feedferry.schemas.errors import FatalError
 from feedferry.schemas.notice import REFUSED
 from feedferry.schemas.sent_document import UNCHANGED
 from feedferry.schemas.units import counted
+from feedferry.transforms.rules.withheld_list import WITHHELD
 from feedferry.transforms.storage.atomic import read_json
 
 VERSION = 1
@@ -107,6 +108,13 @@ def columns_of(account: AccountTotals) -> dict[str, dict[str, int]]:
     return {name: counts for name, counts in columns.items() if counts or name != "expanded"}
 
 
+def added_steps(report: Report) -> list[tuple[str, str]]:
+    """Return the names of the steps that the user does not state, and what they do."""
+    steps = report.settings.get("steps", {})
+    added = steps.get("added", []) if isinstance(steps, dict) else []
+    return msgspec.convert(added, list[tuple[str, str]])
+
+
 def next_commands(report: Report, *, is_pushed: bool) -> list[str]:
     """Return the commands that a user may want next."""
     folder, account = shlex.quote(str(report.folder)), report.account
@@ -127,6 +135,8 @@ def reject_commands(report: Report, run: str) -> list[str]:
 
 def _lines(report: Report) -> Iterator[tuple[str, str]]:
     account, folder = report.account, report.folder
+    for name, words in added_steps(report):
+        yield "step", f"{name} is added for the target: {words}"
     refused = msgspec.convert(report.settings.get("refused", []), list[str])
     for field, loss in sorted(account.losses.items()):
         name = f"{field} ({'refused' if field in refused else 'accepted'})"
@@ -142,6 +152,10 @@ def _lines(report: Report) -> Iterator[tuple[str, str]]:
     for code, samples in sorted(account.reject_samples.items()):
         for reject in [sample for sample in samples if not sample.is_accepted][:1]:
             yield "reject", f"{code}: {reject.message}"
+    if withheld := account.notices.get("withheld"):
+        documents = counted(withheld.count, "document")
+        place = f", in {folder}/{WITHHELD}" if folder else ""
+        yield "withheld", f"{documents} that no user finds until the next version{place}"
     if account.filter_codes:
         yield "filtered", _count_codes(account.filter_codes)
     if account.changed:

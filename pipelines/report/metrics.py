@@ -67,9 +67,7 @@ def _run_metrics(run: RunData) -> Iterator[Metric]:
         )
         losses: dict[str, float] = {name: loss.count for name, loss in account.losses.items()}
         yield Metric("losses", "Losses of the last run by field.", losses, "field")
-        withheld = account.notices.get("withheld")
-        count = (withheld.count if withheld else 0) + sum(p.withheld for p in run.push_reports)
-        yield _gauge("withheld", "Rejected documents that no user finds.", count)
+        yield _gauge("withheld", "Rejected documents that no user finds.", run.withheld)
         yield _gauge("read_bytes", "Bytes that the last run read.", account.bytes_read)
         yield _gauge("chunks", "Chunks of the last run.", run.report.chunks)
         yield _gauge("chunk_bytes", "Bytes of the chunks.", run.report.chunk_bytes)
@@ -79,8 +77,7 @@ def _run_metrics(run: RunData) -> Iterator[Metric]:
             for name in ("accepted", "refused", "left")
         }
         yield Metric("pushed_records", "Records of the last push by result.", results, "result")
-        newer = sum(push.newer for push in pushes)
-        yield _gauge("newer", "Records of which the target had newer versions.", newer)
+        yield _gauge("newer", "Records of which the target had newer versions.", run.newer)
         sent = sum(push.bytes for push in pushes)
         yield _gauge("pushed_bytes", "Bytes that the appliance accepted.", sent)
         waited = sum(push.waited_seconds for push in pushes)

@@ -59,6 +59,11 @@ class PushReport(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
 
     @property
+    def shown_steps(self) -> dict[str, str]:
+        """The steps with replies for people; some keep a number for a later push."""
+        return {name: reply for name, reply in self.steps.items() if not reply.isdecimal()}
+
+    @property
     def new_rejects(self) -> int:
         """The refused records that no list of known rejects has."""
         return self.records.get("refused", 0) - sum(self.accepted_rejects.values())

@@ -114,6 +114,17 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
         """The reports of the pushes that have ended."""
         return [push.report for push in self.pushes if push.report is not None]
 
+    @property
+    def withheld(self) -> int:
+        """The number of rejected documents that no user finds."""
+        noted = self.account and self.account.notices.get("withheld")
+        return (noted.count if noted else 0) + sum(push.withheld for push in self.push_reports)
+
+    @property
+    def newer(self) -> int:
+        """The number of records of which the target had newer versions."""
+        return sum(push.newer for push in self.push_reports)
+
 
 def read_run_data(folder: Path, *, has_chunks: bool = True) -> RunData:
     """Return the content of a run folder, whatever state the run is in.

@@ -15,7 +15,7 @@ from feedferry.pipelines.report.charts.drawing import (
     draw,
 )
 from feedferry.pipelines.report.charts.progress_charts import draw_progress
-from feedferry.pipelines.report.conversion_report import columns_of
+from feedferry.pipelines.report.conversion_report import added_steps, columns_of
 from feedferry.pipelines.report.differences import DIFFERENCES, VERIFICATION
 from feedferry.pipelines.report.outcome import begin_of, outcome_of, seconds_of
 from feedferry.pipelines.report.page_text import MAX_ROWS, span_text
@@ -73,6 +73,7 @@ def write_report(folder: Path) -> Path:
         outcome=outcome_of(run),
         begin=begin_of(run),
         seconds=seconds_of(run),
+        added_steps=[] if run.report is None else added_steps(run.report),
         columns={} if run.account is None else columns_of(run.account),
         progress=list(draw_progress(run.points)),
         chunk_charts=list(_draw_chunks(run)),

@@ -37,6 +37,11 @@ TRIAL = {"scripted_upsert": True, "upsert": {}, "script": NO_CHANGE}
 REQUESTS: list[tuple[Any, ...]] = [
     ("GET", "/docs-web/_mapping"),
     ("GET", "/docs-none/_mapping"),
+    ("PUT", "/docs-web/_mapping", {"properties": {"author": {"type": "text"}}}),
+    ("PUT", "/docs-web/_mapping", {"properties": {"author": {"type": "text"}}}),
+    ("PUT", "/docs-web/_mapping", {"properties": {"author": {"type": "long"}}}),
+    ("PUT", "/docs-none/_mapping", {"properties": {"author": {"type": "text"}}}),
+    ("GET", "/docs-web/_mapping"),
     ("HEAD", "/docs-web"),
     ("HEAD", "/docs-none"),
     ("GET", "/docs-web/_alias"),

@@ -181,6 +181,31 @@ def test_a_full_disk_is_waited_for(
     assert seen(server) == [A, B]
 
 
+def test_a_deletion_by_pattern_needs_the_urls_of_the_index(
+    server: SearchServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    urls = [f"{HOST}old/1", f"{HOST}old/2", f"{HOST}new"]
+    run = converted(tmp_path, "1", *(record(url, "1") for url in urls))
+    assert pushed(run, server.url).exit_code == 0
+    items = tmp_path / "items.xml"
+    item = f"<Item><Type>DP</Type><Url>{HOST}old/*</Url></Item>"
+    items.write_text(f"<ThunderstoneReplication>{item}</ThunderstoneReplication>")
+    words = (str(items), "--to", "opensearch", "--datasource", "docs")
+    to = ("--push-to", f"{server.url}/intranet")
+    capsys.readouterr()
+    assert convert(*words, "-o", str(tmp_path / "2"), *to) == 1
+    assert (
+        f"a deletion by the pattern '{HOST}old/*', whose documents stay in the index; expected one"
+        " of a URL: --known-urls lists the URLs"
+    ) in capsys.readouterr().out
+    assert seen(server) == sorted(urls)
+    (tmp_path / "urls.txt").write_text("\n".join(urls))
+    known = ("--known-urls", str(tmp_path / "urls.txt"))
+    assert convert(*words, "-o", str(tmp_path / "3"), *known, *to) == 0
+    server.call("POST", "/intranet/_refresh")
+    assert seen(server) == [f"{HOST}new"]
+
+
 def test_an_acl_counts_for_a_document_that_comes_after_it_without_one(
     server: SearchServer, tmp_path: Path
 ) -> None:

@@ -16,6 +16,8 @@ class StatedInputs:
     `kept_acls` is the file of their job. A reject with bytes is no ACL alone.
     """
 
+    sends_decisions = True
+
     def __init__(
         self,
         records: Iterable[ReadResult],

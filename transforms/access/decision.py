@@ -96,6 +96,7 @@ def inherit(child: ChainDecision, parent: ChainDecision, rule: Inheritance) -> C
     return _together([*map(partial(_join, begin), then.parts)])
 
 
+@lru_cache(maxsize=_CACHED)
 def member_of(principal: Principal) -> Member:
     """Return the user or group that a principal names, whatever its access is."""
     fields = asdict(principal)

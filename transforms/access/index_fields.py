@@ -13,7 +13,7 @@ that is not used permits everyone.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -58,6 +58,7 @@ def field_names() -> list[str]:
     ]
 
 
+@lru_cache(maxsize=_CACHED)
 def token(principal: Principal | Member) -> str:
     r"""Return the token of a principal: its scope, whether case counts, namespace and name.
 
@@ -71,12 +72,7 @@ def token(principal: Principal | Member) -> str:
     counts = principal.case_sensitive is not False
     name = name if counts else name.casefold()
     kind = _KINDS[principal.scope] + ("s" if counts else "i")
-    return f"{kind}:{_quoted(namespace)}:{_quoted(name)}"
-
-
-@lru_cache(maxsize=_CACHED)
-def _quoted(name: str) -> str:
-    return quote(name, safe=_UNESCAPED)
+    return f"{kind}:{quote(namespace, safe=_UNESCAPED)}:{quote(name, safe=_UNESCAPED)}"
 
 
 def tokens_of(members: Iterable[Member]) -> list[str]:
@@ -140,6 +136,7 @@ def permits(fields: Mapping[str, Collection[str]], tokens: Collection[str]) -> b
     return all(part_permits(part) for part in range(1, PARTS + 1))
 
 
+@cache
 def _names(part: int, layer: int) -> tuple[str, str]:
     return f"acl_{part}_deny_{layer}", f"acl_{part}_permit_{layer}"
 

@@ -34,7 +34,7 @@ from feedferry.schemas.feed import (
 )
 from feedferry.schemas.membership import Membership, RecordOrMembership
 from feedferry.schemas.notice import Notice
-from feedferry.schemas.record import Provenance, Record, withheld
+from feedferry.schemas.record import Record
 from feedferry.schemas.reject import (
     Filtered,
     Reject,
@@ -49,6 +49,7 @@ from feedferry.transforms.conversion.feed_targets import FeedTargets, in_feed
 from feedferry.transforms.conversion.full_feeds import FullFeedLog
 from feedferry.transforms.conversion.span_account import UNREADABLE_ACTION, SpanAccount
 from feedferry.transforms.conversion.span_progress import SpanProgress
+from feedferry.transforms.conversion.withholding import Withholding
 from feedferry.transforms.formats import (
     ReadResult,
     find_format,
@@ -66,6 +67,7 @@ from feedferry.transforms.rules.known_rejects import entry_of
 from feedferry.transforms.rules.normalize import normalize
 from feedferry.transforms.rules.older_versions import VersionLog
 from feedferry.transforms.sources import SpanRequest, read_span
+from feedferry.transforms.steps.kept_acls import has_changed_acls
 from feedferry.transforms.steps.run_lists import RunLists
 from feedferry.transforms.storage.atomic import (
     read_stored_rejects,
@@ -200,7 +202,11 @@ class SpanConversion:
         )
         self._progress = _ProgressWriter(span, settings)
         self._origin: Record | None = None
-        self._steps = settings.steps.make(settings.local)
+        steps = settings.steps
+        if has_changed_acls(span):
+            steps = steps.of_changed_acls()
+        self._steps = steps.make(settings.local)
+        self._withholding = Withholding(settings, self._feeds, self._account, self._steps)
         self._batches = BatchWriter(
             self._chunks,
             self._account.account,
@@ -209,7 +215,7 @@ class SpanConversion:
             size=settings.batch_records,
             current=lambda: self._feeds.current,
         )
-        has_origins = settings.steps.rewrites_urls
+        has_origins = steps.rewrites_urls
         lists = RunLists(attempt.lists, span.name, self._steps, has_origins=has_origins)
         self._lists = lists if self._steps.has_any else None
         # Other sources have one version of each document.
@@ -286,6 +292,7 @@ class SpanConversion:
                 or now.source is not before.source
             ):
                 feeds.enter(result)
+                yield from self._withholding.of_feed(now)
             if not self._steps.has_any:
                 yield from self._adapt_one(result, result)
                 continue
@@ -301,6 +308,7 @@ class SpanConversion:
                     yield from self._adapt_one(item, result)
                 elif isinstance(item, Filtered | Reject):
                     yield from self._set_aside(item, result)
+        yield from self._withholding.at_end()
 
     def _adapt_one(self, stated: Record, origin: Record) -> Iterator[Record]:
         """Yield what the target holds of a record, which may have been changed on the way."""
@@ -352,6 +360,7 @@ class SpanConversion:
             return
         if isinstance(result, FeedHeader):
             self._feeds.take_header(result)
+            yield from self._withholding.of_feed(result)
             return
         action = result.action.value if isinstance(result, Membership) else result.action
         count = result.count if isinstance(result, Filtered) else 1
@@ -359,7 +368,7 @@ class SpanConversion:
         if isinstance(result, Reject):
             self._reject_version(result, None)
             self._account.reject(result)
-            yield from self._withhold(result)
+            yield from self._withholding.of_reject(result)
         elif isinstance(result, Filtered):
             self._account.filter(result)
         else:
@@ -385,37 +394,7 @@ class SpanConversion:
             self._reject_version(outcome, record)
         self._account.set_aside(outcome, record)
         if isinstance(outcome, Reject):
-            yield from self._withhold(outcome)
-
-    def _withhold(self, reject: Reject) -> Iterator[Record]:
-        """Yield an ACL that permits nobody for each URL that a reject may have.
-
-        The target may have an earlier version, which may be shown to users whom this one denies.
-        """
-        feeds = self._feeds
-        if not feeds.format.withholds:
-            return
-        format_ = find_format(self._span.format)
-        if format_ is not None and format_.holds_only_memberships:
-            return
-        current = feeds.current.provenance
-        feed = current if current.source == reject.source else Provenance()
-        datasource = reject.datasource or feed.datasource
-        is_known = datasource is not None or self._settings.target.datasource is not None
-        provenance = Provenance(
-            source=reject.source,
-            span=self._span.ordinal,
-            datasource=datasource,
-            feedtype=reject.feedtype or feed.feedtype,
-        )
-        for url in self._steps.urls_of(reject):
-            if not (self._settings.withhold and is_known):
-                self._account.leave_shown(url, reject)
-                continue
-            record = withheld(url, provenance)
-            feeds.enter(record)
-            self._account.withhold(record, reject)
-            yield record
+            yield from self._withholding.of_reject(outcome)
 
     def _reject_version(self, reject: Reject, origin: Record | None) -> None:
         if self._has_versions:
@@ -432,7 +411,7 @@ class SpanConversion:
             reject = reject_record(record, record_error(exc), stage="write")
             self._reject_version(reject, self._origin if isinstance(record, Record) else None)
             self._account.reject(replace(reject, data=carried_bytes(record)))
-            for hidden in self._withhold(reject):
+            for hidden in self._withholding.of_reject(reject):
                 self._chunks.write(hidden, self._feeds.current.target)
 
 

@@ -21,7 +21,7 @@ from feedferry.schemas.span import Span
 from feedferry.transforms.conversion.batch_writer import CurrentFeed, feed_key
 from feedferry.transforms.conversion.conversion_settings import Settings, make_encoder
 from feedferry.transforms.conversion.span_account import SpanAccount
-from feedferry.transforms.formats import Encoder, format_of
+from feedferry.transforms.formats import Encoder, find_format, format_of
 from feedferry.transforms.rules.adapt import Adapter, Target, adapter
 
 _NO_PROVENANCE = Provenance(source="\0none")  # no record has it
@@ -31,12 +31,16 @@ _Item = TypeVar("_Item", Record, Membership)
 class FeedTargets:
     """Follows the feeds of a span: `current` of the last record, and `groups` of the last group.
 
-    Each feed is checked, named and noted when its first record comes.
+    Each feed is checked, named and noted when its first record comes. If it `withholds`, the target
+    can hide the documents of the span.
     """
 
     def __init__(self, span: Span, settings: Settings, account: SpanAccount) -> None:
         self.format = settings.target_format
         self.has_feeds = self.format.has_document_feeds
+        source = find_format(span.format)
+        has_documents = source is None or not source.holds_only_memberships
+        self.withholds = self.format.withholds and has_documents
         self.current = CurrentFeed(_NO_PROVENANCE, None, _not_entered)
         self.groups = TargetFeed(memberships=True)
         self._groups_provenance = _NO_PROVENANCE

@@ -34,6 +34,7 @@ from feedferry.transforms.rules.known_rejects import entry_of
 from feedferry.transforms.rules.withheld_list import WITHHELD, withheld_line
 from feedferry.transforms.sources import source_of
 from feedferry.transforms.sources.state_changes import SEEN, StateChangeFile
+from feedferry.transforms.steps.kept_acls import has_changed_acls
 from feedferry.transforms.storage.atomic import AtomicFile, RejectFile
 from feedferry.transforms.storage.run_folders.attempts import SPAN_REJECTS
 from feedferry.transforms.storage.storage import Storage
@@ -78,11 +79,15 @@ class SpanAccount:
         add_loss(self.account.losses, loss)
 
     def set_aside(self, outcome: Reject | Filtered, record: Record) -> None:
-        """Take the reject of a record with its bytes, or a filtered record."""
+        """Take the reject of a record with its bytes, or a filtered record.
+
+        The reject of an ACL of an earlier run has no bytes: it cannot be replayed.
+        """
         if isinstance(outcome, Reject):
             if record.arrival is Arrival.CRAWLED and record.action is Action.ADD:
                 self._uncrawled.write(record.url.encode() + b"\n")
-            self.reject(replace(outcome, data=carried_bytes(record)))
+            data = b"" if has_changed_acls(self._span) else carried_bytes(record)
+            self.reject(replace(outcome, data=data))
         else:
             self.filter(outcome)
 
@@ -129,7 +134,7 @@ class SpanAccount:
         url, datasource = record.url, record.provenance.datasource
         self._withheld.write(withheld_line(url, datasource, reject))
         detail = f"{url!r} is rejected; no user finds it until its next version comes"
-        self._note_at(reject, "withheld", f"{detail}; {WITHHELD} has all of them")
+        self._note_at(reject, "withheld", detail)
 
     def leave_shown(self, url: str, reject: Reject) -> None:
         """Count a rejected document whose earlier version is not hidden."""

@@ -414,10 +414,11 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     is_common_text: bool = False
     """Whether documents that are no feeds often match: a folder of such files may be either."""
 
-    related_acls: re.Pattern[bytes] | None = None
-    """Found in each stream, in lower case, in which an ACL inherits or is alone.
+    related_acls: tuple[re.Pattern[bytes], ...] = ()
+    """One of them is found in each stream, in lower case, in which an ACL inherits or is alone.
 
-    A match has at most `MAX_MATCH_BYTES`. Without it, any stream may have such ACLs.
+    A match has at most `MAX_MATCH_BYTES`. Without patterns, any stream may have such ACLs. Patterns
+    that begin with a text are found several times as fast as alternatives in one.
     """
 
     has_one_record: bool = False

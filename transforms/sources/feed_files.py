@@ -63,8 +63,8 @@ class FeedFiles(Source[None]):
 
 def _may_inherit(span: Span) -> bool:
     format_ = find_format(span.format)
-    pattern = None if format_ is None or span.encoding else format_.related_acls
-    if pattern is None:
+    patterns = () if format_ is None or span.encoding else format_.related_acls
+    if not patterns:
         return True
     text = b""
     try:
@@ -73,7 +73,7 @@ def _may_inherit(span: Span) -> bool:
                 if not text and b"\0" in piece:  # a feed in UTF-16
                     return True
                 text = text[-MAX_MATCH_BYTES:] + piece.lower()
-                if pattern.search(text):
+                if any(pattern.search(text) for pattern in patterns):
                     return True
     except (FormatError, SourceError):  # reported when records are read
         return True

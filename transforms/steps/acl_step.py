@@ -30,7 +30,8 @@ from feedferry.transforms.access.decision import (
 )
 from feedferry.transforms.config.yaml_structs import Text
 from feedferry.transforms.formats.fast_path.columns.holes import inspected
-from feedferry.transforms.steps.acl_store import AclStore, parent_url
+from feedferry.transforms.steps.acl_store import AclStore
+from feedferry.transforms.steps.kept_acls import parent_url
 from feedferry.transforms.steps.step import TransformStep
 
 MAX_CHAIN = 100

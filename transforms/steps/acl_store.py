@@ -30,12 +30,14 @@ from feedferry.schemas.record import DELETIONS, Action, Provenance, Record
 from feedferry.schemas.reject import Filtered, Reject
 from feedferry.transforms.formats.base import ReadResult
 from feedferry.transforms.formats.fast_path.elements.singly import singly
-from feedferry.transforms.formats.holding.acl_metadata import join_parent
 from feedferry.transforms.steps.kept_acls import (
     ACLS_SCHEMA,
+    CHANGED_ACLS,
     KEPT_ACLS,
     load_kept,
+    parent_url,
     read_doubts,
+    write_changed,
     write_kept,
 )
 from feedferry.transforms.steps.step import AppliedSteps, StepInputs
@@ -45,14 +47,16 @@ from feedferry.transforms.storage.storage import LocalStorage
 
 _SCHEMA = f"""
 {ACLS_SCHEMA};
+CREATE INDEX by_parent ON acls (parent) WHERE parent NOT NULL;
+CREATE TABLE earlier (url TEXT PRIMARY KEY, acl BLOB) WITHOUT ROWID;
 CREATE INDEX by_origin ON acls (origin) WHERE origin NOT NULL;
 CREATE TABLE memberships (namespace TEXT, folded TEXT, name TEXT, members BLOB);
 CREATE INDEX by_group ON memberships (namespace, folded);
 CREATE TABLE unknown_groups (folded TEXT PRIMARY KEY) WITHOUT ROWID
 """
-_REPLACE = "INSERT OR REPLACE INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_REPLACE = "INSERT OR REPLACE INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _HIDE_ALONE = (
-    "INSERT INTO acls VALUES (?, NULL, TRUE, FALSE, ?, FALSE, NULL, ?)"
+    "INSERT INTO acls VALUES (?, NULL, TRUE, FALSE, ?, FALSE, NULL, ?, NULL)"
     " ON CONFLICT DO UPDATE SET acl = NULL, alone = TRUE"
 )
 _UNPLACED = "\0"
@@ -109,21 +113,24 @@ class AclStore:
         return tuple(dict.fromkeys(member for data in memberships for member in decode(data)))
 
 
-def parent_url(acl: Acl) -> str | None:
-    """Return the URL that an ACL inherits from, with its fragment; None without a usable one."""
-    return join_parent(acl.inherit_from and acl.inherit_from.strip(), acl.inherit_fragment)
-
-
 def count_parents(path: Path) -> tuple[int, str]:
     """Return the number of ACLs of feeds that are not full from which others may inherit.
 
     Documents of earlier runs may be below them. The first URL is an example.
     """
-    is_counted = "is_incremental AND is_parent AND acl NOT NULL"
-    query = f"SELECT count(*), min(url) FROM acls WHERE {is_counted}"
+    return _count(path, "is_incremental AND is_parent AND acl NOT NULL")
+
+
+def count_alone(path: Path) -> tuple[int, str]:
+    """Return the number of ACLs that arrived alone, and the first URL as an example."""
+    return _count(path, "alone AND NOT is_parent")
+
+
+def _count(path: Path, condition: str) -> tuple[int, str]:
+    query = f"SELECT count(*), ifnull(min(url), '') FROM acls WHERE {condition}"
     with closing(read_scratch(path)) as stored:
         count, first = stored.execute(query).fetchone()
-    return count, first or ""
+    return count, first
 
 
 _INHERITED = set(Inheritance) - {Inheritance.LEAF_NODE}
@@ -145,9 +152,7 @@ def store_acls(
     """
     with whole_scratch(_SCHEMA, path) as database:
         if is_read:
-            _store_records(database, steps, inputs)
-        if is_read and inputs.kept_acls is not None:
-            write_kept(database, path.with_name(KEPT_ACLS))
+            _store_records(database, path, steps, inputs)
         rejects = RejectFile(LocalStorage(path.parent), rejects_path(path).name)
         is_whole = False
         try:
@@ -165,7 +170,10 @@ def store_acls(
             rejects.close(whole=is_whole)
 
 
-def _store_records(database: sqlite3.Connection, steps: AppliedSteps, inputs: StepInputs) -> None:
+def _store_records(
+    database: sqlite3.Connection, path: Path, steps: AppliedSteps, inputs: StepInputs
+) -> None:
+    """Store the ACLs of the inputs after those of the job, and write what the job keeps."""
     if inputs.kept_acls is not None:
         load_kept(inputs.kept_acls, database)
     acls = _Acls(database, steps, inputs)
@@ -174,6 +182,10 @@ def _store_records(database: sqlite3.Connection, steps: AppliedSteps, inputs: St
         for result in steps.results([item]):
             acls.add(result, item)
     acls.check()
+    if inputs.kept_acls is not None:
+        if inputs.sends_decisions:
+            write_changed(database, path.with_name(CHANGED_ACLS), after=acls.begin)
+        write_kept(database, path.with_name(KEPT_ACLS), has_heirs=inputs.sends_decisions)
 
 
 def _store_membership(database: sqlite3.Connection, membership: Membership) -> None:
@@ -193,7 +205,7 @@ def rejects_path(prepared: Path) -> Path:
 
 
 class _Acls:
-    """Stores ACLs in the order of the inputs; `number` counts them."""
+    """Stores ACLs in the order of the inputs; `begin` is the number of the last one before them."""
 
     def __init__(
         self, database: sqlite3.Connection, steps: AppliedSteps, inputs: StepInputs
@@ -205,7 +217,8 @@ class _Acls:
         self._sources: dict[str | None, str] = {}
         self._datasources: dict[str, str | None] = {}
         self._begun: set[str | None] = set()
-        [self._number] = database.execute("SELECT ifnull(max(number), 0) FROM acls").fetchone()
+        [self.begin] = database.execute("SELECT ifnull(max(number), 0) FROM acls").fetchone()
+        self._number: int = self.begin
 
     def add(self, result: ReadResult, item: ReadResult) -> None:
         """Store the ACL of a result of the steps; that of an item that is set aside is unknown."""
@@ -229,11 +242,10 @@ class _Acls:
         if last is None:
             return
         number, reject = last
-        decode = msgspec.msgpack.Decoder(Acl).decode
         doubtful = "SELECT 1 FROM acls WHERE url = ? AND acl NOT NULL AND number <= ?"
-        for (data,) in self._database.execute("SELECT acl FROM acls WHERE acl NOT NULL"):
-            parent = parent_url(decode(data))
-            if parent and self._database.execute(doubtful, (parent, number)).fetchone():
+        stated = "SELECT DISTINCT parent FROM acls WHERE acl NOT NULL AND parent NOT NULL"
+        for (parent,) in self._database.execute(f"{stated} AND number > ?", (self.begin,)):
+            if self._database.execute(doubtful, (parent, number)).fetchone():
                 raise _doubtful(reject, f"a newer ACL of {parent!r}, from which others inherit")
 
     def _enter(self, feed: Provenance | FeedHeader) -> None:
@@ -282,7 +294,8 @@ class _Acls:
             data = msgspec.msgpack.encode(record.acl)
             of_step = None if origin == url else origin
             state = record.acl.alone, is_parent, self._number, is_incremental
-            database.execute(_REPLACE, (url, data, *state, of_step, datasource))
+            above = parent_url(record.acl)
+            database.execute(_REPLACE, (url, data, *state, of_step, datasource, above))
         elif record.action is Action.ADD:
             database.execute("DELETE FROM acls WHERE url = ? AND NOT alone", (url,))
 

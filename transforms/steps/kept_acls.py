@@ -1,9 +1,10 @@
 """The ACLs that a job keeps: those of its earlier runs that documents of later runs may need.
 
 These are ACLs that arrived alone, and ACLs from which others may inherit. An ACL that arrived alone
-and was set aside is kept as unknown. Each run writes all that is kept after it into its folder, and
-`remember_acls` replaces the file of the job when the run has succeeded. A job without such ACLs has
-no file.
+and was set aside is kept as unknown. For a target that needs decisions, ACLs that inherit are kept,
+too: where an ACL above them changes, the run sends their new decisions. Each run writes all that is
+kept after it into its folder, and `remember_acls` replaces the file of the job when the run has
+succeeded. A job without such ACLs has no file.
 """
 
 import os
@@ -11,15 +12,25 @@ import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
+from itertools import chain
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from feedferry.schemas.acl import Acl
 from feedferry.schemas.errors import FatalError
+from feedferry.schemas.feed import INCREMENTAL
+from feedferry.schemas.record import Action, Provenance, Record
 from feedferry.schemas.reject import Reject
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import JSONL, WriteOptions
+from feedferry.transforms.formats.holding.acl_metadata import join_parent
 from feedferry.transforms.storage.atomic import whole_file
 from feedferry.transforms.storage.files.scratch import read_scratch, whole_scratch
+
+CHANGED_ACLS = "changed.acls"
+"""The file in the folder of a run with the ACLs of earlier runs whose decisions have changed."""
 
 KEPT_ACLS = "kept.acls"
 """The file in the folder of a run with all that its job keeps after it."""
@@ -27,7 +38,7 @@ KEPT_ACLS = "kept.acls"
 ACLS_SCHEMA = """
 CREATE TABLE acls (
     url TEXT PRIMARY KEY, acl BLOB, alone INTEGER, is_parent INTEGER, number INTEGER,
-    is_incremental INTEGER, origin TEXT, datasource TEXT
+    is_incremental INTEGER, origin TEXT, datasource TEXT, parent TEXT
 ) WITHOUT ROWID;
 CREATE TABLE doubts (number INTEGER, reject BLOB)
 """
@@ -38,8 +49,24 @@ A doubt is a reject that may be a newer version of any ACL up to its number.
 
 _VERSION = 1
 _FILE_SCHEMA = f"PRAGMA user_version = {_VERSION}; {ACLS_SCHEMA}"
-_INSERT = "INSERT INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-_IS_KEPT = "(alone OR (is_parent AND acl NOT NULL))"
+_INSERT = "INSERT INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_IS_KEPT = "(alone OR (acl NOT NULL AND (is_parent OR (? AND parent NOT NULL))))"
+_CHANGED = """
+WITH RECURSIVE changed (url) AS (
+    SELECT url FROM earlier LEFT JOIN acls USING (url) WHERE acls.acl IS NOT earlier.acl
+    UNION SELECT acls.url FROM acls JOIN changed ON acls.parent = changed.url
+)
+SELECT url, acl, datasource FROM acls JOIN changed USING (url)
+WHERE acl NOT NULL AND parent NOT NULL AND number <= ? ORDER BY url
+"""
+_FORGET_SENT = (
+    "INSERT INTO acls SELECT * FROM before.acls AS old WHERE EXISTS (SELECT 1 FROM sent.acls AS new"
+    " WHERE new.url = old.url AND new.acl IS old.acl AND new.alone = old.alone)",
+    "INSERT OR IGNORE INTO acls"
+    " SELECT url, NULL, TRUE, FALSE, number, FALSE, origin, datasource, NULL"
+    " FROM (SELECT * FROM before.acls UNION ALL SELECT * FROM sent.acls) WHERE alone",
+    "INSERT INTO doubts SELECT * FROM before.doubts UNION SELECT * FROM sent.doubts",
+)
 _COPY_BYTES = 1 << 20
 
 
@@ -55,20 +82,59 @@ class KeptAcl(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     datasource: str | None = None
 
 
+def has_changed_acls(span: Span) -> bool:
+    """Whether the records of a span are ACLs of earlier runs, as the steps before have made them.
+
+    No step before the step `acl` may be applied to them again, in a replay neither.
+    """
+    return Path(span.path).name == CHANGED_ACLS
+
+
+def parent_url(acl: Acl) -> str | None:
+    """Return the URL that an ACL inherits from, with its fragment; None without a usable one."""
+    return join_parent(acl.inherit_from and acl.inherit_from.strip(), acl.inherit_fragment)
+
+
 def load_kept(path: Path, database: sqlite3.Connection) -> None:
     """Copy the ACLs of a job, if it has any, into the database of a run."""
     if not path.exists():
         return
     with _opened(path) as kept:
-        fields = "url, acl, alone, is_parent, number, FALSE, origin, datasource"
+        fields = "url, acl, alone, is_parent, number, FALSE, origin, datasource, parent"
         database.executemany(_INSERT, kept.execute(f"SELECT {fields} FROM acls"))
         _copy_doubts(kept, database)
+    database.execute("INSERT INTO earlier SELECT url, acl FROM acls WHERE is_parent")
 
 
-def write_kept(database: sqlite3.Connection, path: Path) -> None:
-    """Write what a job keeps of the database of a run."""
+def write_changed(database: sqlite3.Connection, path: Path, *, after: int) -> None:
+    """Write the ACLs up to a number that inherit from one that has changed, as JSON lines.
+
+    Each is an ACL alone. Without such ACLs, there is no file.
+    """
+    decode = msgspec.msgpack.Decoder(Acl).decode
+    encoder = JSONL.make_encoder(WriteOptions())
+    rows = database.execute(_CHANGED, (after,))
+    first = next(rows, None)
+    if first is None:
+        return
+    with whole_file(path) as stream:
+        for url, data, datasource in chain([first], rows):
+            record = Record(
+                url=url,
+                action=Action.UPDATE,
+                acl=replace(decode(data), alone=True),
+                provenance=Provenance(
+                    source=path.name, datasource=datasource, feedtype=INCREMENTAL
+                ),
+            )
+            stream.write(encoder.encode(record))
+
+
+def write_kept(database: sqlite3.Connection, path: Path, *, has_heirs: bool) -> None:
+    """Write what a job keeps of the database of a run, with the ACLs that inherit, or without."""
     with whole_scratch(_FILE_SCHEMA, path) as kept:
-        kept.executemany(_INSERT, database.execute(f"SELECT * FROM acls WHERE {_IS_KEPT}"))
+        query = f"SELECT * FROM acls WHERE {_IS_KEPT}"
+        kept.executemany(_INSERT, database.execute(query, (has_heirs,)))
         _copy_doubts(database, kept)
         kept.execute("DELETE FROM doubts WHERE number < (SELECT min(number) FROM acls)")
 
@@ -94,6 +160,22 @@ def remember_acls(written: Path, path: Path) -> None:
             os.fsync(stream.fileno())
     else:
         path.unlink(missing_ok=True)
+
+
+def forget_sent(written: Path, path: Path) -> None:
+    """Make the ACLs of a job unknown that an abandoned run has changed and may have sent.
+
+    The target may have those before the run or those of the run; this may be repeated.
+    """
+    if not written.exists():
+        return
+    if not path.exists():
+        replace_kept(path, ())
+    with whole_scratch(_FILE_SCHEMA, path) as kept:
+        kept.execute("ATTACH ? AS before", (str(path),))
+        kept.execute("ATTACH ? AS sent", (str(written),))
+        for statement in _FORGET_SENT:
+            kept.execute(statement)
 
 
 def count_kept(path: Path) -> tuple[int, int]:
@@ -136,6 +218,7 @@ def replace_kept(path: Path, acls: Iterable[KeptAcl]) -> None:
                 (
                     *(acl.url, None if acl.acl is None else encode(acl.acl), acl.alone),
                     *(acl.is_parent, acl.number, False, acl.origin, acl.datasource),
+                    None if acl.acl is None else parent_url(acl.acl),
                 )
                 for acl in acls
             ),

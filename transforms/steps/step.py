@@ -63,6 +63,11 @@ class StepInputs(Protocol):
         """The file with the ACLs that a job keeps of its earlier runs, None without a job."""
         ...
 
+    @property
+    def sends_decisions(self) -> bool:
+        """Whether the run sends the decisions of earlier runs that have changed."""
+        ...
+
     def file(self, path: Path) -> Iterable[ReadResult]:
         """Return the results of another file; raise ConfigError if it cannot be read."""
         ...

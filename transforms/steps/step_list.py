@@ -33,6 +33,8 @@ PREPARED = ".prepared"
 _DECISION = "acl"
 """The name of the step that a target needs and the user does not state."""
 
+_DECISION_TEXT = "it decides who may see each document, by its ACL and all ACLs above it"
+
 _NAME = re.compile("-*[a-z0-9][-a-z0-9]*")
 _Name = Annotated[str, Value(text_where(_NAME.fullmatch), "a name of letters, digits and -")]
 
@@ -117,17 +119,23 @@ _MAKE: dict[str, Callable[[Any, Path], TransformStep]] = {
 
 
 class Steps(msgspec.Struct, frozen=True, kw_only=True):
-    """All steps of a run, in order; `base` is the folder of the file that lists them."""
+    """All steps of a run, in order; `base` is the folder of the file that lists them.
+
+    `added` has the names of steps that the user does not state, and what they do.
+    """
 
     steps: tuple[StepConfig, ...] = ()
     base: str = "."
+    added: tuple[tuple[str, str], ...] = ()
 
     def with_decisions(self) -> "Steps":
         """Return these steps and, unless one of them resolves ACLs, one that does, as the last."""
         if any(config.acl is not None for config in self.steps):
             return self
         decision = StepConfig(name=_DECISION, acl=AclRules(mode="decision"))
-        return replace(self, steps=(*self.steps, decision))
+        steps = replace(self, steps=(*self.steps, decision))
+        name = f"{steps.names[-1]}: decision"
+        return replace(steps, added=((name, _DECISION_TEXT),))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -205,6 +213,11 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
             elif config.merge is not None:
                 base = Path(self.base) / config.merge.base
                 store_documents(path, inputs.updated(base, before, work / f"{name}.spill"))
+
+    def of_changed_acls(self) -> "Steps":
+        """Return the steps for ACLs of earlier runs: those before the step `acl` were applied."""
+        first = next(at for at, config in enumerate(self.steps) if config.acl is not None)
+        return replace(self, steps=self.steps[first:])
 
     def stored_acls(self, work: Path) -> list[Path]:
         """Return the files of ACLs that were prepared in the folder of a run."""

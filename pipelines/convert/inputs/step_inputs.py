@@ -10,16 +10,17 @@ import msgspec
 from feedferry.pipelines.convert.inputs.input_files import expand_input, read_spans
 from feedferry.pipelines.convert.inputs.updated_documents import updated_documents
 from feedferry.schemas.errors import ConfigError, FormatError, SourceError
-from feedferry.schemas.feed import FeedHeader
+from feedferry.schemas.feed import FULL, FeedHeader
 from feedferry.schemas.record import Provenance, Record
 from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import Span
 from feedferry.transforms.conversion.conversion_settings import Settings
-from feedferry.transforms.formats import ReadOptions, ReadResult, by_name, find_format
+from feedferry.transforms.formats import JSONL, ReadOptions, ReadResult, by_name, find_format
 from feedferry.transforms.rules.adapt import Target
 from feedferry.transforms.rules.known_rejects import entry_of
 from feedferry.transforms.sources import SourceConfig, sniff_format, source_of
 from feedferry.transforms.steps import AppliedSteps, Steps
+from feedferry.transforms.steps.kept_acls import CHANGED_ACLS
 
 
 class SpanInputs(msgspec.Struct, frozen=True, dict=True):
@@ -52,6 +53,12 @@ class SpanInputs(msgspec.Struct, frozen=True, dict=True):
     def may_inherit(self) -> bool:
         return any(source_of(of).may_inherit(of, self.configs.get(of.source)) for of in self.spans)
 
+    @property
+    def sends_decisions(self) -> bool:
+        target = self.target
+        has_decisions = target is not None and by_name(target.format).needs_decisions
+        return has_decisions and target is not None and target.feedtype != FULL
+
     def has_acls(self) -> bool:
         """Whether the ACLs that others inherit can be read of all sources."""
         others = (span for span in self.spans if span.source in self.configs)
@@ -63,10 +70,12 @@ class SpanInputs(msgspec.Struct, frozen=True, dict=True):
         return source_of(span).acls(span, self.configs[span.source])
 
     def may_be_acl(self, reject: Reject) -> bool:
-        """Whether the bytes of a reject may be an ACL alone, by the pattern of its format."""
+        """Whether the bytes of a reject may be an ACL alone, by the patterns of its format."""
         format_ = find_format(self._formats.get(reject.source, ""))
-        pattern = None if format_ is None else format_.related_acls
-        return pattern is None or reject.truncated or bool(pattern.search(reject.data.lower()))
+        patterns = () if format_ is None else format_.related_acls
+        data = reject.data.lower()
+        is_related = any(pattern.search(data) for pattern in patterns)
+        return not patterns or reject.truncated or is_related
 
     def feed_of(self, feed: Provenance | FeedHeader) -> tuple[str | None, str | None]:
         target, datasource, feedtype = self.target, feed.datasource, feed.feedtype
@@ -102,8 +111,11 @@ class SpanInputs(msgspec.Struct, frozen=True, dict=True):
         return SpanInputs(spans, self.reading)
 
 
-def prepare_steps(spans: Iterable[Span], settings: Settings) -> None:
-    """Store what the steps of a run need to know of all records, in the folder of the run."""
+def prepare_steps(spans: Iterable[Span], settings: Settings) -> list[Span]:
+    """Store what the steps of a run need to know of all records, in the folder of the run.
+
+    Return a span with the ACLs of earlier runs whose decisions have changed, if there are any.
+    """
     inputs = SpanInputs(
         spans,
         settings.reading,
@@ -113,6 +125,12 @@ def prepare_steps(spans: Iterable[Span], settings: Settings) -> None:
         None if settings.kept_acls is None else Path(settings.kept_acls),
     )
     settings.steps.prepare(inputs, settings.local)
+    changed = settings.local / CHANGED_ACLS
+    if settings.kept_acls is None or not changed.exists():
+        return []
+    ordinal = max((span.source_ordinal for span in spans), default=-1) + 1
+    source, path = changed.name, str(changed)
+    return [Span(source=source, path=path, format=JSONL.name, source_ordinal=ordinal)]
 
 
 def check_inputs_of_steps(

@@ -20,7 +20,7 @@ from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.conversion.span_account import UNREADABLE_ACTION
 from feedferry.transforms.rules.known_rejects import entry_of
 from feedferry.transforms.sources import SHARED
-from feedferry.transforms.steps.acl_store import count_parents, rejects_path
+from feedferry.transforms.steps.acl_store import count_alone, count_parents, rejects_path
 from feedferry.transforms.steps.run_lists import UrlOrigin, read_origins, read_unmapped, read_used
 from feedferry.transforms.storage.atomic import read_lines, read_rejects, whole_file
 from feedferry.transforms.storage.files.scratch import scratch_database
@@ -69,6 +69,7 @@ class StepLists:
         self._list_unmapped()
         self._note_unused()
         self._note_parents()
+        self._note_alone()
 
     def _list_urls(self, code: str, name: str, pairs: Iterable[UrlOrigin], *, verb: str) -> None:
         urls = documents = 0
@@ -136,8 +137,14 @@ class StepLists:
             self._account.notices["pattern-unused"] = NoticeCount(len(unused), notice)
 
     def _note_parents(self) -> None:
-        """Add a notice about ACLs that documents of earlier runs may inherit."""
-        if self._settings.target.feedtype == FULL:
+        """Add a notice about ACLs that documents of earlier runs may inherit.
+
+        A tree sends the files below a folder again when its permissions change, and a job sends new
+        decisions.
+        """
+        settings = self._settings
+        has_decisions = settings.kept_acls is not None and settings.target_format.needs_decisions
+        if settings.target.feedtype == FULL or settings.sources or has_decisions:
             return
         for path in self._settings.steps.stored_acls(self._folder):
             count, example = count_parents(path)
@@ -149,6 +156,22 @@ class StepLists:
                 )
                 notice = Notice(code="acl-parents", detail=detail)
                 self._account.notices["acl-parents"] = NoticeCount(count, notice)
+
+    def _note_alone(self) -> None:
+        """Add a notice about ACLs alone of a run whose next runs do not know them."""
+        settings = self._settings
+        if settings.kept_acls is not None or not settings.target_format.needs_decisions:
+            return
+        for path in settings.steps.stored_acls(self._folder):
+            count, example = count_alone(path)
+            if count:
+                detail = (
+                    f"{count:,} ACLs that arrived alone, such as that of {example!r}; a later"
+                    " conversion does not know them, and shows their documents to everyone if these"
+                    " come without an ACL: convert feeds of several days as a job, which keeps ACLs"
+                )
+                notice = Notice(code="acls-not-kept", detail=detail)
+                self._account.notices["acls-not-kept"] = NoticeCount(count, notice)
 
 
 def add_rejects_of_groups(account: Account, settings: Settings) -> None:

@@ -13,6 +13,7 @@ from feedferry.pipelines.convert.inputs.input_files import listed_spans
 from feedferry.pipelines.job.file.job_keys import FEEDS, job_keys
 from feedferry.pipelines.job.file.job_text import json_schema
 from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.pipelines.options.own_options import own_flags
 from feedferry.pipelines.options.value_parsers import NO_OUTPUT, parse_output, parse_to
 from feedferry.schemas.errors import ConfigError, FeedferryError
 from feedferry.schemas.feed import FeedHeader
@@ -68,9 +69,12 @@ target:
 # loss: {{accept: [acl]}}          # convert without fields that the target cannot hold
 # safety: {{min_records: 1000}}    # stop if the source has fewer records
 # schedule: {{deadline: 06:00}}    # end at this time; the next run goes on
-keep: 14 runs
+{more}keep: 14 runs
 """
 )
+
+
+_VERIFY = "# verify: target               # compare documents and ACLs after each run\n"
 
 
 class InputSketch(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,12 +118,14 @@ def write_job(
         sketch = _look_at(str(source))
     stem = Path(output or "job").stem
     folder = Path(output).parent if output else Path()
+    kind = _kind_of(str(target))
     text = _DRAFT.format(
         file=output or "job.yaml",
         name=quote_text(sketch.name if stem == "job" else _name_of(stem)),
         note=sketch.note,
         source="\n  ".join(_source_lines(sketch, folder)),
-        target="\n  ".join(_target_lines(str(target), sketch)),
+        target="\n  ".join(_target_lines(str(target), kind, sketch)),
+        more=_VERIFY if kind is not None and kind.probe is not None else "",
     )
     if output is None:
         return text
@@ -197,18 +203,28 @@ def _source_lines(sketch: InputSketch, folder: Path) -> Iterator[str]:
         yield "# acl: posix  # who may see a document: as the permissions of its file say"
 
 
-def _target_lines(target: str, sketch: InputSketch) -> Iterator[str]:
+def _kind_of(target: str) -> ApplianceProtocol | None:
+    """Return the kind of the appliance at an address, or of one that takes a format."""
+    if "://" in target:
+        return find_kind(target, setting="target")[0]
+    return next(kinds_for(_format_of(target)), None)
+
+
+def _target_lines(
+    target: str, kind: ApplianceProtocol | None, sketch: InputSketch
+) -> Iterator[str]:
     is_url = "://" in target
     prefix = "" if is_url else "# "
-    kind: ApplianceProtocol | None
-    if is_url:
-        kind, _ = find_kind(target, setting="target")
-    else:
-        kind = next(kinds_for(_format_of(target)), None)
     type_ = kind.default_format if is_url and kind else _format_of(target)
     yield f"type: {type_}"
+    option = "" if kind is None else kind.path_option
     if kind is not None:
-        yield f"{prefix}url: {quote_text(target) if is_url else kind.addresses}"
+        url, name = (target if is_url else kind.addresses), ""
+        if option:
+            url, _, name = url.rstrip("/").rpartition("/")
+        yield f"{prefix}url: {quote_text(url) if is_url else url}"
+        if option:
+            yield f"{prefix}{option}: {name}"
     if kind is not None and kind.has_profiles:
         yield f"{prefix}profile: {PLACEHOLDER}  # replace: the profile that receives the documents"
     format_ = find_format(type_)
@@ -216,6 +232,10 @@ def _target_lines(target: str, sketch: InputSketch) -> Iterator[str]:
         prefix = "# " if sketch.feed.datasource else ""  # a feed that has one keeps it
         name = sketch.name if sketch.name[0].isalpha() else f"_{sketch.name}"
         yield f"{prefix}datasource: {sketch.feed.datasource or name}"
+    for key in own_flags().values():
+        name = key.key.partition(".")[2]
+        if format_ is not None and key.flag.fits(format_) and name != option:
+            yield f"# {name}: {key.metavar}  # {key.flag.help}"
 
 
 def _format_of(target: str) -> str:

@@ -65,7 +65,7 @@ from feedferry.schemas.errors import ConfigError, FatalError, StoppedError
 from feedferry.schemas.run_record import Phase, Replay, RunRecord
 from feedferry.schemas.units import format_size
 from feedferry.transforms.sinks.push.generations import next_generation
-from feedferry.transforms.steps.kept_acls import KEPT_ACLS, remember_acls
+from feedferry.transforms.steps.kept_acls import KEPT_ACLS, forget_sent, remember_acls
 from feedferry.transforms.storage.atomic import write_whole
 from feedferry.transforms.storage.run_folders.mirrors import shown
 from feedferry.transforms.storage.run_folders.run_record import read_run, write_run
@@ -472,8 +472,13 @@ def _has_sent(folder: Path) -> bool:
 
 
 def _mark_unsure(job: Job, folder: Path, observer: Observer) -> None:
-    """Have the new run send again, or delete, what a run has sent that is not in the state."""
-    work = find_work(folder)
+    """Have the new run send again, or delete, what a run has sent that is not in the state.
+
+    ACLs that it has changed are unknown until they are stated again.
+    """
+    work, acls = find_work(folder), job.convert.acls_path
+    if work is not None and acls is not None:
+        forget_sent(work / KEPT_ACLS, Path(acls))
     if job.convert.state is None or work is None:
         return
     try:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from feedferry.pipelines.job.file.job import Notify
+from feedferry.pipelines.report.run_data import read_run_data
 from feedferry.transforms.processes import end_group, exit_reason
 
 _STDERR = 2
@@ -18,12 +19,15 @@ def notify(command: Notify, folder: Path, *, job: str, exit_code: int) -> str | 
 
     The words of the command may have secrets, so that a failure does not show them.
     """
+    run = read_run_data(folder, has_chunks=False)
     environment = {
         **os.environ,
         "FEEDFERRY_REPORT": str(folder.absolute() / "report.json"),
         "FEEDFERRY_EXIT_CODE": str(exit_code),
         "FEEDFERRY_RUN": folder.name,
         "FEEDFERRY_JOB": job,
+        "FEEDFERRY_WITHHELD": str(run.withheld),
+        "FEEDFERRY_NEWER": str(run.newer),
     }
     sys.stderr.flush()
     try:

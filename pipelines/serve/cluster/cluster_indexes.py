@@ -103,6 +103,10 @@ class ClusterIndexes:
         insert = "INSERT INTO cluster_indexes (name, uuid, mapping, settings) VALUES (?, ?, ?, ?)"
         self._connection.execute(insert, values)
 
+    def set_mapping(self, name: str, mapping: Mapping) -> None:
+        update = "UPDATE cluster_indexes SET mapping = ? WHERE name = ?"
+        self._connection.execute(update, (msgspec.json.encode(mapping).decode(), name))
+
     def set_settings(self, name: str, settings: IndexSettings) -> None:
         update = "UPDATE cluster_indexes SET settings = ? WHERE name = ?"
         self._connection.execute(update, (_text(settings), name))

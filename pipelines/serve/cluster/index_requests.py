@@ -19,7 +19,7 @@ from feedferry.pipelines.serve.cluster.cluster_request import (
     Handlers,
 )
 from feedferry.pipelines.serve.cluster.cluster_store import ClusterStore
-from feedferry.pipelines.serve.cluster.strict_mapping import check_mapping
+from feedferry.pipelines.serve.cluster.strict_mapping import check_mapping, with_fields
 
 _ACKNOWLEDGED = {"acknowledged": True}
 _SETTINGS = ("refresh_interval", "number_of_replicas", "number_of_shards")
@@ -68,6 +68,7 @@ class IndexRequests:
             ("HEAD", "_alias"): self._aliases_of,
             ("GET", "_mapping"): self._mappings,
             ("HEAD", "_mapping"): self._mappings,
+            ("PUT", "_mapping"): self._add_fields,
             ("GET", "_settings"): self._settings,
             ("PUT", "_settings"): self._set_settings,
             ("POST", "_aliases"): self._change_aliases,
@@ -135,6 +136,12 @@ class IndexRequests:
     def _mappings(self, request: ClusterRequest) -> object:
         indexes = self._indexes.named(request.names)
         return {index.name: {"mappings": index.mapping} for index in indexes}
+
+    def _add_fields(self, request: ClusterRequest) -> object:
+        added = request.read_object()
+        for index in self._indexes.named(request.name):
+            self._indexes.set_mapping(index.name, with_fields(index.mapping, added))
+        return _ACKNOWLEDGED
 
     def _settings(self, request: ClusterRequest) -> object:
         indexes = self._indexes.named(request.names)

@@ -5,7 +5,12 @@ from datetime import datetime
 
 import msgspec
 
-from feedferry.pipelines.serve.cluster.cluster_error import ClusterError, not_played, parse_body
+from feedferry.pipelines.serve.cluster.cluster_error import (
+    ClusterError,
+    bad_argument,
+    not_played,
+    parse_body,
+)
 
 MAX_TERM_BYTES = 32_766
 _PARSING = "mapper_parsing_exception"
@@ -18,11 +23,21 @@ class FieldMapping(msgspec.Struct, frozen=True):
     type: str = ""
     index: bool = True
     ignore_above: int | None = None
+    properties: dict[str, object] = {}
+
+    @property
+    def kind(self) -> str:
+        """The type; a field with others below it is an object."""
+        return self.type or ("object" if self.properties else "")
 
 
 class _Mapping(msgspec.Struct):
     dynamic: str | bool = ""
     properties: dict[str, FieldMapping] = {}
+
+
+class _Fields(msgspec.Struct):
+    properties: dict[str, object] = {}
 
 
 MappedFields = dict[str, FieldMapping]
@@ -39,7 +54,7 @@ def check_mapping(mapping: dict[str, object]) -> None:
     if parsed.dynamic != "strict":
         raise not_played("an index without a strict mapping", '"dynamic": "strict"')
     for name, held in parsed.properties.items():
-        kind = held.type
+        kind = held.kind
         if kind in _ONLY_ELASTICSEARCH:
             reason = f"No handler for type [{kind}] declared on field [{name}]"
             error = ClusterError(400, _PARSING, f"Failed to parse mapping [_doc]: {reason}")
@@ -47,6 +62,21 @@ def check_mapping(mapping: dict[str, object]) -> None:
             raise error
         if kind not in _CHECKS:
             raise not_played(f"the type {kind!r} of the field {name!r}", ", ".join(_CHECKS))
+
+
+def with_fields(mapping: dict[str, object], added: dict[str, object]) -> dict[str, object]:
+    """Return a mapping with further fields; raise ClusterError for one with another type."""
+    held = parse_body(mapping, _Fields).properties
+    for name, field in parse_body(added, _Fields).properties.items():
+        stated = parse_body(field, FieldMapping).kind
+        kind = parse_body(held.get(name, field), FieldMapping).kind
+        if kind != stated:
+            change = f"from type [{kind}] to [{stated}]"
+            raise bad_argument(f"mapper [{name}] cannot be changed {change}")
+        held = {**held, name: field}
+    changed: dict[str, object] = {**mapping, "properties": held}
+    check_mapping(changed)
+    return changed
 
 
 def check_document(document: dict[str, object], mapped: MappedFields, id: str) -> None:
@@ -60,7 +90,7 @@ def check_document(document: dict[str, object], mapped: MappedFields, id: str) -
                 f"mapping set to strict, dynamic introduction of [{name}] within [_doc] is not"
                 " allowed",
             )
-        kind = held.type
+        kind = held.kind
         for value in stated if isinstance(stated, list) else (stated,):
             cause = None if value is None else _CHECKS[kind](value)
             if cause is not None:
@@ -112,8 +142,11 @@ _CHECKS: dict[str, Callable[[object], dict[str, object] | None]] = {
     "text": _check_text,
     "binary": _check_text,
     "long": _check_long,
+    "integer": _check_long,
+    "double": _check_long,
     "date": _check_date,
     "flat_object": _check_flat,
+    "object": _check_flat,
 }
 
 

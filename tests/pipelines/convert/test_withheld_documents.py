@@ -183,3 +183,14 @@ def test_nothing_is_hidden_without_withhold_and_the_account_says_so() -> None:
     assert notices["not-withheld"]["count"] == 1
     assert "withheld" not in notices
     assert not Path("out/withheld.csv").exists()
+
+
+def test_a_conversion_without_a_job_notes_the_acls_that_it_does_not_keep() -> None:
+    alone = FOLDER.replace('nowhere/" inheritance-type="child-overrides"', 'plain"')
+    feed(alone, FOLDER)
+    written()
+    notice = report("out")["account"]["notices"]["acls-not-kept"]
+    assert notice["count"] == 1
+    assert notice["first"]["detail"].startswith(
+        "1 ACLs that arrived alone, such as that of 'http://docs.example.com/plain';"
+    )

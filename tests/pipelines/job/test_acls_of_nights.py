@@ -116,9 +116,55 @@ def test_a_document_inherits_from_a_parent_of_a_night_before_until_it_is_deleted
     assert job.night(folder("d/", "ann")) == 0
     assert job.night(child("d/x", "d/")) == 0
     assert job.readers() == {"d/x": ["ann"]}
-    assert job.night(deletion("d/")) == 0
+    assert job.night(deletion("d/")) == 1
+    done = run("rejects", "export", "nights", "-o", "fixed", cwd=job.folder)
+    assert "acl-chain-broken: 1 reject without bytes, not exported" in done.stderr
     assert job.night(child("d/y", "d/")) == 1
-    assert "d/y" not in job.readers()
+    assert job.readers() == {}
+
+
+def test_a_new_acl_of_a_folder_counts_for_documents_of_nights_before_it(job: FeedJob) -> None:
+    lower = folder("d/e/", "ann").replace(" inheritance", f' inherit-from="{HOST}d/" inheritance')
+    assert job.night(folder("d/", "ann"), lower) == 0
+    assert job.night(child("d/x", "d/"), child("d/e/y", "d/e/"), document("z")) == 0
+    assert job.readers() == {"d/e/y": ["ann"], "d/x": ["ann"], "z": [*USERS]}
+    assert job.night(folder("d/", "bob")) == 0
+    assert job.readers() == {"d/e/y": ["ann", "bob"], "d/x": ["bob"], "z": [*USERS]}
+    assert job.night(document("z")) == 0
+    assert job.night(folder("d/", "ann"), child("d/new", "d/")) == 0
+    assert job.readers() == {
+        "d/e/y": ["ann"],
+        "d/new": ["ann"],
+        "d/x": ["ann"],
+        "z": [*USERS],
+    }
+
+
+def test_the_steps_before_are_applied_once_to_acls_of_nights_before(job: FeedJob) -> None:
+    steps = (
+        "transform:\n"
+        "- principals: {rewrite: [['re:(ann|bob)1', '\\1']], unmapped: reject}\n"
+        f"- urls: {{rewrite: [['{HOST}', '{HOST}new/']]}}\n"
+        f"- keep: {{url: '{HOST}new/d/*'}}\n"
+    )
+    path = job.folder / "nights.yaml"
+    path.write_text(path.read_text("utf-8") + steps, "utf-8")
+    assert job.night(folder("d/", "ann1")) == 0
+    assert job.night(child("d/x", "d/")) == 0
+    assert job.readers() == {"new/d/x": ["ann"]}
+    assert job.night(folder("d/", "bob1")) == 0
+    assert job.readers() == {"new/d/x": ["bob"]}
+
+
+def test_documents_of_nights_before_are_withheld_when_their_folder_is_deleted(
+    job: FeedJob,
+) -> None:
+    assert job.night(folder("d/", "ann"), folder("e/", "ann")) == 0
+    assert job.night(child("d/x", "d/"), child("e/y", "e/")) == 0
+    assert job.night(deletion("d/")) == 1
+    assert job.readers() == {"e/y": ["ann"]}
+    assert job.night(REJECTED.replace("/x", "/e/")) == 1
+    assert job.readers() == {}
 
 
 def test_a_full_feed_removes_the_acls_of_its_datasource_only(job: FeedJob) -> None:
@@ -166,3 +212,23 @@ def test_a_replay_of_rejects_has_the_acls_of_its_job(job: FeedJob) -> None:
     code = job.command("rejects", "replay", "nights", "fixed")
     assert job.readers() == {"d/y": ["bob"], "x": ["ann"]}
     assert code == 0
+
+
+def test_an_acl_that_an_abandoned_run_may_have_sent_is_unknown(tmp_path: Path) -> None:
+    scenario = tmp_path / "faults.yaml"
+    scenario.write_text("- {endpoint: bulk, requests: 2-1000, status: 503}\n", "utf-8")
+    with serving(tmp_path / "spool", "--scenario", str(scenario)) as served:
+        job = FeedJob(tmp_path, served)
+        assert job.night(acl("x", "ann"), document("x")) == 0
+        job.write(acl("x", "bob"))
+        process = start("run", "nights.yaml", "--progress", "none", cwd=job.folder)
+        wait_until(lambda: len([*job.home.glob("*/push/*/receipts-*.jsonl")]) == 2)
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=BOUND_SECONDS)
+        assert process.returncode == -signal.SIGKILL
+    with serving(tmp_path / "spool", "--port", served.url.rpartition(":")[2]) as served:
+        job.write(document("x"))
+        assert job.run("--fresh") == 1
+        assert job.readers() == {}
+        assert job.night(acl("x", "bob"), document("x")) == 0
+        assert job.readers() == {"x": ["bob"]}

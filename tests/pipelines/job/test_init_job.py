@@ -127,6 +127,20 @@ def test_a_draft_asks_the_appliance_that_takes_the_format(
     assert "url:" not in "".join(keys[len(expected) :])
 
 
+def test_a_draft_for_a_search_server_has_the_index_and_its_keys(inputs: Path) -> None:
+    job = init("archive/*.xml", "http://127.0.0.1:9200/intranet")
+    assert job.push is not None
+    assert job.push.appliance.url == "http://127.0.0.1:9200/intranet"
+    text = Path("jobs/job.yaml").read_text("utf-8")
+    assert '  url: "http://127.0.0.1:9200"\n  index: intranet\n' in text
+    assert "# keep_indices: N  # Indexes that stay when a full feed has replaced them.\n" in text
+    uncommented = text.replace("# verify: target", "verify: target").replace(
+        "# keep_indices: N", "keep_indices: 2"
+    )
+    Path("jobs/job.yaml").write_text(uncommented, "utf-8")
+    assert load_job(Path("jobs/job.yaml"), {}, {}).verify is not None
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("source", "read"), [("docs", 1), ("archive", 57)])
 def test_a_draft_can_be_converted(inputs: Path, source: str, read: int) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 import pytest
 
+from feedferry.pipelines.cli.main import main
 from feedferry.pipelines.job.file.flag_job import job_of_flags
 from feedferry.pipelines.job.file.job import Job
 from feedferry.pipelines.job.file.job_file import load_job
@@ -130,6 +131,20 @@ def test_a_conversion_without_a_job_file_takes_the_same_keys(here: Path) -> None
     )
     assert job.settings["target.keep_indices"] == "3"
     assert load_again(job, here).push == job.push
+
+
+@pytest.mark.parametrize(
+    ("stated", "message"),
+    [
+        ("target.keep_indices=x", "--set: target.keep_indices: 'x'; expected a number of indexes"),
+        ("target.mapping=none.yaml", "none.yaml: No such file or directory"),
+    ],
+)
+def test_a_push_of_a_run_takes_the_same_keys(
+    stated: str, message: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["push", "out", "--to", "http://127.0.0.1:9200/intranet", "--set", stated]) == 2
+    assert message in capsys.readouterr().err
 
 
 def load_again(job: Job, folder: Path) -> Job:

@@ -1,5 +1,6 @@
 """Nights of a tree to an index: a permission of a folder counts for all its files at once."""
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,6 +57,8 @@ def test_a_folder_that_is_closed_hides_all_its_files_the_same_night(job: TreeJob
     every = ["a/b/two.txt", "a/one.txt", "c/three.txt"]
     assert job.night() == 0
     assert (job.found("everyone"), job.found()) == (every, [])
+    [folder] = (job.folder / "runs" / "tree").glob("*-*/report.json")
+    assert json.loads(folder.read_text("utf-8"))["account"]["notices"].keys() == set()
     (job.docs / "a").chmod(0o700)
     assert job.night() == 0
     assert job.found("everyone") == ["c/three.txt"]

@@ -90,7 +90,7 @@ def _is_stream(name: str, head: bytes) -> bool:
 LISTER_STREAM = Format(
     name="lister-stream",
     title="GSA adaptor command streams: ids, and when they changed",
-    related_acls=re.compile(rb"acl"),
+    related_acls=(re.compile(rb"acl"),),
     matches=partial(_is_stream, "lister-stream"),
     read=deferred("command_stream.lister:read"),
     split=deferred("command_stream.lister:cut"),
@@ -103,7 +103,7 @@ LISTER_STREAM = Format(
 RETRIEVER_STREAM = Format(
     name="retriever-stream",
     title="GSA adaptor command streams: a document each",
-    related_acls=re.compile(rb"acl"),
+    related_acls=(re.compile(rb"acl"),),
     matches=partial(_is_stream, "retriever-stream"),
     read=deferred("command_stream.stream_documents:read"),
     encoder=deferred("command_stream.writer:RetrieverEncoder"),

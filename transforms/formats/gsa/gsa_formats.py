@@ -149,7 +149,7 @@ GROUPS = Holds(actions=frozenset(), memberships=True)
 GSA_FEED = Format(
     name="gsa-feed",
     title="Google Search Appliance feeds, protocol 7.x and 5.0 (XML)",
-    related_acls=re.compile(rb"inherit|<acl\s[^>]{0,4000}?\burl\s*="),
+    related_acls=(re.compile(rb"inherit"), re.compile(rb"<acl\s[^>]{0,4000}?\burl\s*=")),
     element_names=FEED_NAMES,
     dtd="gsafeed-7.dtd",
     read=deferred("gsa.feed:read"),

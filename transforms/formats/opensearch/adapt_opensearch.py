@@ -96,7 +96,11 @@ def _fit_content(draft: Draft, content: Content, *, has_pipeline: bool, max_byte
     elif has_pipeline:
         draft.change(content=Content(data))
     else:
-        draft.lose("content", f"{counted(len(data), 'byte')} of {record.mimetype or 'no type'}")
+        draft.lose(
+            "content",
+            f"{counted(len(data), 'byte')} of {record.mimetype or 'no type'}, which are no text;"
+            " the step `text` or target.pipeline keeps them",
+        )
         draft.change(content=None)
 
 

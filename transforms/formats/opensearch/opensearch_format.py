@@ -95,7 +95,14 @@ HOLDS = Holds(
             "partial-update",
             "an update of some fields; expected a whole document: the step `merge` makes one",
         ),
-    ),
+    )
+    | {
+        Kind.PATTERN: KindRefusal(
+            "delete-pattern",
+            "a deletion by the pattern {url!r}, whose documents stay in the index; expected one of"
+            " a URL: ⟦known_urls⟧ lists the URLs that patterns are matched with",
+        )
+    },
 )
 
 _BEGIN = re.compile(rb'\s*\{\s*"(?:index|create|update|delete)"\s*:\s*\{')

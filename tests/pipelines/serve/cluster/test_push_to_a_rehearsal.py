@@ -1,3 +1,4 @@
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,75 @@ def test_a_push_goes_on_after_faults_and_hides_the_document_that_is_refused(
             "http://h.example/1": ("text 1 of tuesday", ["us:Default:alice"]),
             "http://h.example/2": ("text 2 of monday", None),
         }
+    [folder] = (tmp_path / "tuesday" / "push").iterdir()
+    with (folder / "withheld.csv").open(encoding="utf-8", newline="") as lines:
+        rows = [*csv.DictReader(lines)]
+    assert [(row["url"], row["datasource"], row["code"]) for row in rows] == [
+        ("http://h.example/2", "files", "refused")
+    ]
+    assert json.loads((folder / "report.json").read_bytes())["withheld"] == 1
+    page = (tmp_path / "tuesday" / "report.html").read_text("utf-8")
+    assert "1 refused document that no user finds" in page
+    assert "find the index of files" in page
+
+
+def test_a_refused_document_stays_visible_if_the_user_wants_it(tmp_path: Path) -> None:
+    scenario = tmp_path / "faults.yaml"
+    scenario.write_text('- {endpoint: bulk, refuse_urls: ["http://h.example/2"]}\n', "utf-8")
+    with serving(tmp_path / "spool") as served:
+        assert push(write_feed(tmp_path, "monday", 1, 2), served)[0] == 0
+    with serving(tmp_path / "spool", "--scenario", str(scenario)) as served:
+        feed = write_feed(tmp_path, "tuesday", 2, feedtype="incremental")
+        assert push(feed, served, "--set", "rejects.withhold=false")[0] == 1
+        assert documents(served)["http://h.example/2"] == (
+            "text 2 of monday",
+            ["us:Default:alice"],
+        )
+    [folder] = (tmp_path / "tuesday" / "push").iterdir()
+    assert not (folder / "withheld.csv").exists()
+
+
+def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:
+    scenario = tmp_path / "faults.yaml"
+    scenario.write_text("- {endpoint: bulk, requests: 1, disk_full: true}\n", "utf-8")
+    with serving(tmp_path / "spool", "--scenario", str(scenario)) as served:
+        feed = write_feed(tmp_path, "monday", 1, 2, feedtype="incremental")
+        code, messages = push(feed, served)
+        assert code == 0, messages
+        assert messages.count("flood-stage watermark") == 1
+        assert [*documents(served)] == ["http://h.example/1", "http://h.example/2"]
+
+
+JOB = """\
+version: 1
+job: nights
+source: {{type: gsa-feed, path: "{0}/*.xml"}}
+target: {{type: opensearch, url: "{1}", index: docs}}
+runs: {0}/runs
+metrics_file: {0}/nights.prom
+notify: {{command: {0}/count.sh}}
+verify: target
+"""
+COUNT = '#!/bin/sh\necho "$FEEDFERRY_WITHHELD $FEEDFERRY_NEWER" > "${0%/*}/counts"\n'
+
+
+def test_metrics_and_the_command_after_a_run_have_the_counts(tmp_path: Path) -> None:
+    (tmp_path / "count.sh").write_text(COUNT, "utf-8")
+    (tmp_path / "count.sh").chmod(0o755)
+    scenario = tmp_path / "faults.yaml"
+    scenario.write_text('- {endpoint: bulk, refuse_urls: ["http://h.example/2"]}\n', "utf-8")
+    feed = Path(write_feed(tmp_path, "monday", 1, 2, 3, feedtype="incremental"))
+    feed.write_text(feed.read_text("utf-8").replace("text 3 of monday", "<b/>"), "utf-8")
+    with serving(tmp_path / "spool", "--scenario", str(scenario)) as served:
+        (tmp_path / "job.yaml").write_text(JOB.format(tmp_path, served.url), "utf-8")
+        done = run("run", str(tmp_path / "job.yaml"))
+        assert done.returncode == 1, done.stderr
+        assert "verified  1 same" in done.stdout
+        assert [*documents(served)] == ["http://h.example/1"]
+    assert (tmp_path / "counts").read_text("utf-8") == "2 0\n"
+    metrics = (tmp_path / "nights.prom").read_text("utf-8").splitlines()
+    assert 'feedferry_last_withheld{job="nights"} 2' in metrics
+    assert 'feedferry_last_newer{job="nights"} 0' in metrics
 
 
 def test_a_rehearsal_is_verified_with_searches_as_people_who_may_and_may_not_see(

@@ -20,7 +20,11 @@ from support.cluster_requests import (
 )
 
 EVERYONE = search_filter(tokens_of([]))
-ORDER = [{"version": {"order": "asc", "missing": "_first"}}, {"url": "asc"}]
+ORDER = [
+    {"version": {"order": "asc", "missing": "_first"}},
+    {"url": "asc"},
+    {"datasource": "asc"},
+]
 
 
 @pytest.fixture
@@ -66,6 +70,8 @@ def test_a_document_that_is_hidden_is_found_by_no_search(ask: Ask) -> None:
 
     assert urls_found(ask) == ["http://h/2"]
     assert ask("GET", "/docs/_count")[1]["count"] == 2
+    changed = {"range": {"changed_by": {"gte": VERSION + 2}}}
+    assert urls_found(ask, changed) == ["http://h/1"]
 
 
 def test_a_search_by_words_finds_documents_that_are_shown(ask: Ask) -> None:
@@ -87,6 +93,22 @@ def test_a_document_with_an_unknown_field_is_refused_and_its_neighbours_are_stor
         (400, "mapper_parsing_exception"),
         (201, "created"),
     ]
+
+
+def test_fields_are_added_to_an_index_and_keep_their_types(ask: Ask) -> None:
+    fields = {"author": {"type": "text"}, "attachment": {"properties": {"a": {"type": "text"}}}}
+    assert ask("PUT", "/docs-web/_mapping", {"properties": fields})[0] == 200
+    changed = {"properties": {"author": {"type": "long"}}}
+    status, reply = ask("PUT", "/docs-web/_mapping", changed)
+    reason = "mapper [author] cannot be changed from type [text] to [long]"
+    assert (status, reply["error"]["reason"]) == (400, reason)
+    assert bulk(ask, index(1, author="Ann", attachment={"a": "b"})) == [(201, "created")]
+
+
+def test_a_search_by_ids_and_a_range_find_documents(ask: Ask) -> None:
+    bulk(ask, index(1), index(2, 3))
+    assert urls_found(ask, {"ids": {"values": ["http://h/2", "http://h/3"]}}) == ["http://h/2"]
+    assert urls_found(ask, {"range": {"version": {"gte": VERSION + 2}}}) == ["http://h/2"]
 
 
 def test_a_body_with_a_bad_line_changes_nothing(ask: Ask) -> None:
@@ -133,7 +155,7 @@ def test_pages_follow_each_other_by_version_and_url(ask: Ask) -> None:
         found.append(hit["_id"])
         after = hit["sort"]
     assert found == ["http://h/3", "http://h/1", "http://h/2"]
-    assert after == [VERSION + 2, "http://h/2"]
+    assert after == [VERSION + 2, "http://h/2", "web"]
 
 
 def test_what_is_not_played_is_an_error_that_states_what_is(ask: Ask) -> None:

@@ -53,7 +53,10 @@ def test_a_title_that_is_stated_is_kept() -> None:
 def test_what_is_no_text_is_lost_or_kept_for_a_pipeline() -> None:
     assert adapted(PDF) == (
         replace(PDF, content=None),
-        ["content: 5 bytes of application/pdf"],
+        [
+            "content: 5 bytes of application/pdf, which are no text; the step `text` or"
+            " target.pipeline keeps them"
+        ],
     )
     assert adapted(PDF, pipeline="attachment") == (PDF, [])
 

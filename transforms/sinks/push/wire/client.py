@@ -191,14 +191,14 @@ class _HttpExchange:
             cause = httpx2.ReadTimeout("") if self._deadline.is_exceeded else exc
             message, is_permanent = self._explain(cause)
             response = ApplianceResponse(
-                error=f"{url}: {message}",
+                error=f"{url.partition('?')[0]}: {message}",
                 is_permanent=is_permanent,
                 is_unsent=isinstance(exc, (httpx2.ConnectError, httpx2.ConnectTimeout))
                 or (body is None and self._is_closed_at_once(cause)),
             )
         return replace(
             response,
-            url=url,
+            url=url.partition("?")[0],
             is_unsent=response.is_unsent or self._sent < self._length,
             sent_bytes=self._sent,
             seconds=self._clock() - started,

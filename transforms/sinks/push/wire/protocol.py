@@ -168,6 +168,8 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     that `takes_any_path` is asked after the others. `make_cleanup` makes the request that removes
     the groups of a groupsource.
 
+    `exchange` returns what a full feed of a datasource exchanges, in words for a plan.
+
     `begin` prepares the appliance for the chunks of a run, before the first of them is sent, and
     `finish` ends the run when all of them are settled. Both do what they do in steps of the session
     (see `PushSession`), and raise TargetError if the push cannot go on.
@@ -213,6 +215,7 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     judge_probe: Callable[[ApplianceResponse], CheckLine]
     check: Callable[[ApplianceReader], Iterable[CheckLine]] | None = None
     make_cleanup: Callable[[str], tuple[str, RequestBody]] | None = None
+    exchange: Callable[["Appliance", str], str] | None = None
     begin: Callable[[RunSession], object] | None = None
     finish: Callable[[RunSession], object] | None = None
     list_documents: Callable[[ApplianceReader, str | None], Iterator[ListedDocument]] | None = None

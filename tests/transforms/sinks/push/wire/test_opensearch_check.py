@@ -58,7 +58,7 @@ def lines(changed: dict[str, object]) -> dict[str, CheckLine]:
 
 def test_an_index_that_is_right_has_no_finding() -> None:
     found = lines({})
-    assert [*found] == ["index", "alias", "scripts", "cluster disk"]
+    assert [*found] == ["alias", "scripts", "cluster disk"]
     assert {line.level.value for line in found.values()} == {"ok"}
     assert found["cluster disk"].found == "40 % of the disk of n1 is used"
 
@@ -98,7 +98,7 @@ def test_the_pipeline_of_the_job_must_be_there(reply: object, level: str) -> Non
     ("status", "body", "expected"),
     [
         (404, b"{}", ("index", "warn", "there is no index yet")),
-        (200, b'{"count": 1200}', ("documents", "ok", "1,200")),
+        (200, b'{"count": 1200}', ("index", "ok", "1,200 documents")),
     ],
 )
 def test_the_index_has_one_line(status: int, body: bytes, expected: tuple[str, str, str]) -> None:

@@ -48,7 +48,7 @@ from feedferry.transforms.sinks.push.wire.opensearch.script_trial import (
     fault_of_scripts,
     try_script,
 )
-from feedferry.transforms.sinks.push.wire.protocol import RunSession
+from feedferry.transforms.sinks.push.wire.protocol import Appliance, RunSession
 
 WRITING = "-writing"
 
@@ -79,6 +79,16 @@ class RunIndexes(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_full(chunk: Chunk) -> bool:
     return chunk.requested_feedtype == FULL or chunk.feedtype in ERASING_FEEDTYPES
+
+
+def exchange_text(appliance: Appliance, datasource: str) -> str:
+    """Return what a full feed of a datasource exchanges."""
+    kept = appliance.of(IndexOptions).keep_indices
+    alias = appliance.url.rpartition("/")[2] + alias_suffix(datasource)
+    return (
+        f"{alias}: a new index is searched in place of the old one when it has all documents; old"
+        f" indexes kept: {kept}"
+    )
 
 
 def begin(session: RunSession) -> RunIndexes:
@@ -201,7 +211,7 @@ def _stamp(begun: int) -> str:
 
 
 def _make_index(session: RunSession, datasource: str, begun: int, *, is_loading: bool) -> str:
-    """Make an index, unless it is there; return the part of its name after the address."""
+    """Make an index, unless it is there; return its name."""
     alias = alias_suffix(datasource)
     suffix = alias + _stamp(begun)
     root = _name_of(session)
@@ -218,7 +228,7 @@ def _make_index(session: RunSession, datasource: str, begun: int, *, is_loading:
         response = session.request(suffix, json_body(wanted), method="PUT")
         reason = error_of(response)
         if response.is_success or "resource_already_exists_exception" in reason:
-            return suffix
+            return root + suffix
         if "No handler for type" not in reason and "not supported" not in reason:
             break
     raise failure(response, "to make an index")

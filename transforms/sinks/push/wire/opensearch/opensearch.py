@@ -12,7 +12,12 @@ from feedferry.transforms.sinks.push.model import ApplianceResponse, ChunkPart
 from feedferry.transforms.sinks.push.wire.body import RequestBody
 from feedferry.transforms.sinks.push.wire.opensearch.bulk_request import make_hiding, make_request
 from feedferry.transforms.sinks.push.wire.opensearch.index_options import IndexOptions
-from feedferry.transforms.sinks.push.wire.opensearch.indexes import RunIndexes, begin, finish
+from feedferry.transforms.sinks.push.wire.opensearch.indexes import (
+    RunIndexes,
+    begin,
+    exchange_text,
+    finish,
+)
 from feedferry.transforms.sinks.push.wire.opensearch.probes import probe
 from feedferry.transforms.sinks.push.wire.opensearch.results import (
     TRUST,
@@ -68,7 +73,7 @@ def _indexes(context: SendContext) -> RunIndexes:
 
 def _judge_probe(response: ApplianceResponse) -> CheckLine:
     if response.is_success:
-        return ok("documents", documents_text(response) or describe(response))
+        return ok("index", documents_text(response) or describe(response))
     if response.status == _NO_INDEX_YET:
         return warn("index", "there is no index yet", "the first run makes it")
     return fail_of("access", f"{words_of(response)}; {fix_of(response, _EXPECTED)}")
@@ -99,6 +104,7 @@ OPENSEARCH_CLUSTER = ApplianceProtocol(
     judge=judge,
     judge_probe=_judge_probe,
     check=check,
+    exchange=exchange_text,
     begin=begin,
     finish=finish,
     list_documents=list_documents,

@@ -8,6 +8,7 @@ import msgspec
 
 from feedferry.schemas.errors import TargetError
 from feedferry.schemas.receipt import Refusal
+from feedferry.schemas.units import counted
 from feedferry.transforms.sinks.push.model import (
     ApplianceResponse,
     ChunkPart,
@@ -89,7 +90,7 @@ def judge(response: ApplianceResponse, part: ChunkPart | None) -> Verdict | None
 def documents_text(response: ApplianceResponse) -> str:
     """Return the number of documents that a response states, "" if it states none."""
     try:
-        return f"{msgspec.json.decode(response.body, type=_Count).count:,}"
+        return counted(msgspec.json.decode(response.body, type=_Count).count, "document")
     except msgspec.DecodeError:
         return ""
 
