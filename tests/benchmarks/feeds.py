@@ -47,6 +47,15 @@ def small(path: Path, records: int) -> int:
     return _write(path, "metadata-and-url", map(_small, range(records)), size_bytes=None)
 
 
+def texts(path: Path, records: int) -> int:
+    """Write a feed of plain texts of about 1,200 bytes with three metadata pairs and no ACL."""
+    chance = random.Random(SEED)
+    words = ["".join(chance.choices(_SYLLABLES, k=chance.randint(1, 4))) for _ in range(3000)]
+    bodies = [" ".join(chance.choices(words, k=170)) for _ in range(_VARIANTS)]
+    made = (_text_record(number, bodies[number % _VARIANTS]) for number in range(records))
+    return _write(path, "incremental", made, size_bytes=None)
+
+
 def shapes(path: Path, records: int) -> int:
     """Write a metadata-and-url feed of records with three to seven metadata pairs in turn."""
     return _write(path, "metadata-and-url", map(_shaped, range(records)), size_bytes=None)
@@ -117,6 +126,17 @@ def _small(number: int) -> bytes:
         f'<meta name="Floor" content="{number % 30}"/>\n'
         f'<meta name="Department" content="Search quality {number % 1000}"/>\n'
         "</metadata>\n</record>\n"
+    ).encode()
+
+
+def _text_record(number: int, body: str) -> bytes:
+    return (
+        f'<record url="http://www.example.com/dir{number % 97}/text{number}.txt?a=1&amp;b=2"'
+        f' mimetype="text/plain" last-modified="Tue, 06 Nov 2007 12:45:{number % 60:02d} GMT">\n'
+        f'<metadata>\n<meta name="Author" content="Jenny Wong {number % 311}"/>\n'
+        f'<meta name="Title" content="Text &amp; page {number}"/>\n'
+        f'<meta name="Department" content="Search quality {number % 1000}"/>\n</metadata>\n'
+        f"<content>{body} &lt;{number}&gt;</content>\n</record>\n"
     ).encode()
 
 

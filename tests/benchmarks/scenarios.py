@@ -127,6 +127,20 @@ SCENARIOS = (
         (Aim("thunderstone --jobs 1", "ratio", 0.58),),
     ),
     Scenario(
+        "texts",
+        feeds.texts,
+        200_000,
+        ("gsa-feed --jobs 1", "opensearch --jobs 1"),
+        (Aim("opensearch --jobs 1", "ratio", 0.5),),
+        record_bytes=1_600,
+    ),
+    Scenario(
+        "indexed",
+        feeds.documents,
+        300 * MB,
+        ("gsa-feed --jobs 1", "opensearch --jobs 1"),
+    ),
+    Scenario(
         "items",
         feeds.items,
         300 * MB,
@@ -355,7 +369,8 @@ def words_of(command: str, feed: Path, output: Path) -> Iterator[str]:
     else:
         target, *flags = command.split()
         yield from (sys.executable, "-c", _FEEDFERRY, "convert", str(feed))
-        yield from ("-o", str(output), "--to", target, "--accept-loss", "acl", "--fresh", "-q")
+        yield from ("-o", str(output), "--to", target, "--accept-loss", "acl,content")
+        yield from ("--fresh", "-q")
         yield from flags
 
 

@@ -11,6 +11,11 @@ from feedferry.transforms.content_types.charset import UTF_8, find_charset, is_c
 _HTML = ("text/html", "application/xhtml+xml")
 _PARAMETER = re.compile(r";\s*charset\s*=\s*[\"']?([^\s\"';]+)", re.I)
 _HEAD_BYTES = 4096
+_CONTROLS = frozenset(range(0x20)) - frozenset(b"\t\n\r") | {0xFFFE, 0xFFFF}
+"""Characters that lxml takes from a document and refuses as the text of an element."""
+
+_CONTROLS_AS_BLANKS = bytes(0x20 if code in _CONTROLS else code for code in range(256))
+_REFERENCE = re.compile(rb"&#(?:x0*([0-9a-f]{1,6})|0*([0-9]{1,7}));?", re.I)
 _BLOCKS = (
     *("address", "article", "aside", "blockquote", "br", "dd", "div", "dl", "dt", "fieldset"),
     *("figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header"),
@@ -71,13 +76,16 @@ def _decoded(data: bytes, charset: str) -> tuple[str, int]:
 
 def _without_markup(text: str) -> tuple[str, str | None]:
     """Return the text and the title of an HTML document; a line for each block."""
-    text = text.replace("\0", "")
-    if not text.strip():
+    data = text.encode("utf-8", "replace").translate(_CONTROLS_AS_BLANKS, b"\0")
+    data = data.replace(b"\xef\xbf\xbe", b" ").replace(b"\xef\xbf\xbf", b" ")
+    if b"&#" in data:
+        data = _REFERENCE.sub(_without_control, data)
+    if not data.strip():
         return "", None
     parser = etree.HTMLParser(
         encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True
     )
-    root = etree.fromstring(text.encode("utf-8", "replace"), parser)
+    root = etree.fromstring(data, parser)
     if root is None:  # nothing but comments
         return "", None
     title = root.findtext(".//title")
@@ -89,3 +97,10 @@ def _without_markup(text: str) -> tuple[str, str | None]:
     lines = [" ".join(line.split()) for line in text.split("\n")]
     body = "\n".join(filter(None, lines))
     return body, (" ".join(title.split()) or None) if title else None
+
+
+def _without_control(match: re.Match[bytes]) -> bytes:
+    """Return a reference to a character, or a blank in place of one to a control character."""
+    hexadecimal, decimal = match.groups()
+    code = int(hexadecimal, 16) if hexadecimal else int(decimal)
+    return b" " if code in _CONTROLS else match[0]

@@ -71,3 +71,12 @@ def test_all_white_space_of_html_is_one_blank_and_instructions_are_no_text() -> 
     html = "<p>Z\u00fcrich\u3000quay\u2028\f\vships<?php echo 1 ?>\n\u2003</p>"
     text = text_of(html.encode(), mimetype="text/html", charset=None)
     assert text.body == "Z\u00fcrich quay ships"
+
+
+@pytest.mark.parametrize(
+    "char", ["\x01", "\x1b", "\f", "\ufffe", "\uffff", "&#1;", "&#xfffe;", "\0"]
+)
+def test_html_with_characters_that_xml_has_not_is_read(char: str) -> None:
+    html = f"<title>T{char}</title><p>one {char} two<br>{char}</p>{char}three"
+    text = text_of(html.encode(), mimetype="text/html", charset=None)
+    assert (text.body, text.title) == ("one two\nthree", "T")
