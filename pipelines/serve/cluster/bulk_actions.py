@@ -13,6 +13,7 @@ from feedferry.pipelines.serve.cluster.cluster_error import (
     ClusterError,
     bad_argument,
     invalid,
+    no_alias,
     not_played,
 )
 from feedferry.pipelines.serve.cluster.cluster_store import (
@@ -89,12 +90,7 @@ class BulkActions:
 
     def _find_index(self, name: str) -> ClusterIndex:
         if self._requires_alias and not self._store.is_alias(name):
-            reason = (
-                f"no such index [{name}] and [require_alias] request flag is [true] and [{name}] is"
-                " not an alias"
-            )
-            kind = "index_not_found_exception"
-            raise ClusterError(404, kind, reason, index=name, index_uuid="_na_")
+            raise no_alias(name)
         held = self._store.index(name)
         if held is None and not self._store.is_alias(name):
             raise not_played("an index that makes itself", "a request that makes the index first")

@@ -33,6 +33,14 @@ def no_index(name: str) -> ClusterError:
     )
 
 
+def no_alias(name: str) -> ClusterError:
+    reason = (
+        f"no such index [{name}] and [require_alias] request flag is [true] and [{name}] is not an"
+        " alias"
+    )
+    return ClusterError(404, "index_not_found_exception", reason, index=name, index_uuid="_na_")
+
+
 def bad_argument(reason: str) -> ClusterError:
     return ClusterError(400, "illegal_argument_exception", reason)
 

@@ -20,6 +20,7 @@ from feedferry.pipelines.serve.cluster.cluster_error import (
     ClusterError,
     bad_argument,
     invalid,
+    no_alias,
     no_index,
     not_played,
 )
@@ -283,8 +284,12 @@ class RehearsalCluster:
         alias = stated["alias"]
         for name in self._store.named(stated["index"]):
             if not self._store.remove_alias(name, alias) and stated.get("must_exist"):
-                reason = f"aliases [{alias}] missing"
-                raise ClusterError(404, "aliases_not_found_exception", reason)
+                raise ClusterError(
+                    404,
+                    "aliases_not_found_exception",
+                    f"aliases [{alias}] missing",
+                    **{"resource.id": alias, "resource.type": "aliases"},
+                )
 
     def _add_alias(self, name: str, alias: str, going: Iterable[str] = ()) -> None:
         held = self._store.index(alias)
@@ -303,8 +308,17 @@ class RehearsalCluster:
         wanted = request.read_object()
         if wanted.get("script", {}).get("source") != "ctx.op = 'none'":
             raise not_played("an update of one document", "the trial of a push, or _bulk")
+        if not self._store.is_alias(request.name):
+            raise no_alias(request.name)
         (name,) = self._store.named(request.name)
-        return {"_index": name, "_id": request.below, "_version": -1, "result": "noop"}
+        return {
+            "_index": name,
+            "_id": request.below,
+            "_version": -1,
+            "result": "noop",
+            "_shards": {"total": 0, "successful": 0, "failed": 0},
+            "get": {"found": False},
+        }
 
     def _bulk(self, request: ClusterRequest) -> object:
         begun, paths = time.monotonic(), request.paths

@@ -34,6 +34,12 @@ MOVE = [
     {"remove": {"index": "docs-web-1", "alias": "docs-web"}},
     {"add": {"index": "docs-web-2", "alias": "docs-web"}},
 ]
+MUST_EXIST = {"remove": {"index": "docs-web-2", "alias": "docs-web-3", "must_exist": True}}
+TRIAL = {
+    "scripted_upsert": True,
+    "upsert": {},
+    "script": {"lang": "painless", "source": "ctx.op = 'none'"},
+}
 REQUESTS: list[tuple[Any, ...]] = [
     ("GET", "/docs-web/_mapping"),
     ("GET", "/docs-none/_mapping"),
@@ -64,6 +70,8 @@ REQUESTS: list[tuple[Any, ...]] = [
     ("POST", "/docs-none/_bulk?require_alias=true", index(1)),
     ("POST", f"{BULK}&filter_path=errors,items.*.status", [*index(7), *index(1)]),
     ("POST", f"{BULK}&filter_path=errors,items.*.error", index(7)),
+    ("POST", "/docs-web/_update/trial?require_alias=true", TRIAL),
+    ("POST", "/docs-none/_update/trial?require_alias=true", TRIAL),
     ("POST", "/docs-web/_refresh"),
     ("GET", "/docs/_count"),
     ("GET", "/docs-none/_count"),
@@ -74,6 +82,7 @@ REQUESTS: list[tuple[Any, ...]] = [
     ("PUT", "/docs-web-2/_settings", {"index": {"number_of_replicas": None}}),
     ("POST", "/_aliases", {"actions": [*MOVE, {"remove": {"index": "docs-none", "alias": "a"}}]}),
     ("POST", "/_aliases", {"actions": [{"add": {"index": "docs-web-2", "alias": "docs-web-1"}}]}),
+    ("POST", "/_aliases", {"actions": [*MOVE, MUST_EXIST]}),
     ("POST", "/_aliases", {"actions": []}),
     ("GET", "/docs-web/_alias"),
     ("POST", "/_aliases", {"actions": MOVE}),
