@@ -36,11 +36,11 @@ class _Order(msgspec.Struct, forbid_unknown_fields=True):
 _SortPart = str | dict[str, str | _Order]
 
 
-class _Count(msgspec.Struct, forbid_unknown_fields=True):
+class _CountBody(msgspec.Struct, forbid_unknown_fields=True):
     query: dict[str, object] = msgspec.field(default_factory=lambda: {"match_all": {}})
 
 
-class _Search(_Count, forbid_unknown_fields=True):
+class _SearchBody(_CountBody, forbid_unknown_fields=True):
     size: int = 10
     sort: _SortPart | list[_SortPart] = []
     search_after: list[SortValue] = []
@@ -117,13 +117,13 @@ class DocumentRequests:
 
     def _count(self, request: ClusterRequest) -> object:
         indexes = self._store.indexes.named(request.names)
-        decides = _decision(request.read(_Count), indexes)
+        decides = _decision(request.read(_CountBody), indexes)
         return {"count": self._count_found(indexes, decides), "_shards": _shards(indexes)}
 
     def _search(self, request: ClusterRequest) -> object:
         """Write hits to a file as they are found."""
         begun = time.monotonic()
-        indexes, wanted = self._store.indexes.named(request.names), request.read(_Search)
+        indexes, wanted = self._store.indexes.named(request.names), request.read(_SearchBody)
         decides = _decision(wanted, indexes)
         if wanted.size > _WINDOW:
             raise bad_argument(
@@ -165,7 +165,7 @@ def _fields_of(document: FoundDocument) -> DocumentFields:
     return {"_id": document.id, **_decode(document.source)}
 
 
-def _decision(wanted: _Count, indexes: list[ClusterIndex]) -> Decides | None:
+def _decision(wanted: _CountBody, indexes: list[ClusterIndex]) -> Decides | None:
     """Return the decision of a query, None if it finds all documents."""
     decides = parse_query(wanted.query, indexes[0].fields if indexes else {})
     return None if "match_all" in wanted.query else decides
