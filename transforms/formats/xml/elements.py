@@ -5,7 +5,6 @@ The parser never sees a DOCTYPE, so there are no entities to expand, and it has 
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import cache, lru_cache
 from typing import IO, Generic, NamedTuple, TypeVar
 
@@ -196,10 +195,14 @@ class ElementReader(Generic[Built]):
         """Return a reject with the feed that it was found in, if its header can be used."""
         if self._grammar.header is None:
             return reject
-        with suppress(FormatError):  # the next record raises it
+        try:
             header = self._grammar.header(context)
-            return replace(reject, datasource=header.datasource, feedtype=header.feedtype)
-        return reject
+        except FormatError:  # the next record raises it
+            return reject
+        except Exception as exc:
+            record_error(exc)  # a header that a defect cannot read; other errors are raised again
+            return reject
+        return replace(reject, datasource=header.datasource, feedtype=header.feedtype)
 
 
 def parse_element(raw: RawElement, names: ElementNames, *, max_tags: int) -> ParsedElement:
