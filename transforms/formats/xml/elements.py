@@ -200,7 +200,7 @@ class ElementReader(Generic[Built]):
         except FormatError:  # the next record raises it
             return reject
         except Exception as exc:
-            record_error(exc)  # raises what does not concern one record
+            record_error(exc)  # a header that a defect cannot read; other errors are raised again
             return reject
         return replace(reject, datasource=header.datasource, feedtype=header.feedtype)
 
