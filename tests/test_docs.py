@@ -84,6 +84,7 @@ FOREIGN_FLAGS = {
         "--mirror",
         "--noout",
         "--prism",
+        "--server",
         "--stream",
     )
 }
