@@ -292,7 +292,7 @@ def _updated(old: DocumentFields, stated: _Update) -> DocumentFields:
     if isinstance(version, int) and version >= change.version:
         return old
     kept = {name: value for name, value in old.items() if not name.startswith(_PREFIX)}
-    return {**kept, **change.fields, "version": change.version, "changed_by": change.version}
+    return {**kept, **change.fields, "version": change.version}
 
 
 def _merged(old: DocumentFields, new: DocumentFields) -> DocumentFields:

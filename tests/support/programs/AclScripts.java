@@ -48,6 +48,5 @@
       source.keySet().removeIf(name -> name.startsWith("acl_"));
       source.putAll((java.util.Map<String, Object>) params.get("fields"));
       source.put("version", version);
-      source.put("changed_by", version);
     }
   }

@@ -62,13 +62,12 @@ from feedferry.transforms.formats.opensearch.opensearch_format import (
 ACL_SCRIPT = (
     "if (ctx._source.version != null && ctx._source.version >= params.version) { ctx.op = 'none' }"
     " else { ctx._source.keySet().removeIf(name -> name.startsWith('acl_'));"
-    " ctx._source.putAll(params.fields);"
-    " ctx._source.version = params.version; ctx._source.changed_by = params.version }"
+    " ctx._source.putAll(params.fields); ctx._source.version = params.version }"
 )
 """Replaces the fields of the decision, unless the document has a newer version.
 
 An update cannot set the version by which the server compares documents, so that requests of an
-older run are refused by their alias. `changed_by` marks the document until its next version comes.
+older run are refused by their alias.
 """
 
 _TEXTS = ("title", "description", "keywords", "body", "mimetype")

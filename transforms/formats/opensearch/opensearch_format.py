@@ -50,7 +50,7 @@ class OpensearchOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 OWN_FIELDS = frozenset(
     (
-        *("version", "changed_by", "url", "datasource", "display_url", "title", "description"),
+        *("version", "url", "datasource", "display_url", "title", "description"),
         *("keywords", "body", "mimetype", "categories", "data", "size", "modified", "meta"),
         *("fields", *field_names()),
     )

@@ -70,7 +70,7 @@ def test_a_document_that_is_hidden_is_found_by_no_search(ask: Ask) -> None:
 
     assert urls_found(ask) == ["http://h/2"]
     assert ask("GET", "/docs/_count")[1]["count"] == 2
-    changed = {"range": {"changed_by": {"gte": VERSION + 2}}}
+    changed = {"range": {"version": {"gte": VERSION + 2}}}
     assert urls_found(ask, changed) == ["http://h/1"]
 
 

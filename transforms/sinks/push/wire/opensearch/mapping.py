@@ -78,7 +78,6 @@ def mapping(
     unsearched = {"type": "keyword", "index": False, "doc_values": False}
     properties: dict[str, object] = {
         "version": {"type": "long"},
-        "changed_by": {"type": "long"},
         "url": {"type": "keyword", "ignore_above": 8191},
         "datasource": keyword,
         "display_url": unsearched,
