@@ -17,6 +17,8 @@ class StatedInputs:
     """
 
     sends_decisions = True
+    feedtype: str | None = None
+    """The feedtype at the target, in place of those of the records."""
 
     def __init__(
         self,
@@ -38,7 +40,7 @@ class StatedInputs:
         return not reject.data
 
     def feed_of(self, feed: Provenance | FeedHeader) -> tuple[str | None, str | None]:
-        return feed.datasource, feed.feedtype
+        return feed.datasource, self.feedtype or feed.feedtype
 
     def file(self, path: Path) -> Iterable[ReadResult]:
         return self._groups

@@ -258,13 +258,13 @@ class _Acls:
             return
         self._feed = source, stated, feed.feedtype
         earlier = self._sources.get(stated, source)
-        if earlier != source and feed.feedtype == FULL:
+        datasource, feedtype = self._inputs.feed_of(feed)
+        if earlier != source and feed.feedtype == feedtype == FULL:
             raise ConfigError(
                 f"acl: {source}: a full feed of {stated!r} after {earlier}, whose ACLs it"
                 " removes; expected one full feed first: feedferry compact makes it of a history"
             )
         self._sources[stated] = source
-        datasource, feedtype = self._inputs.feed_of(feed)
         if feedtype == FULL and datasource not in self._begun:
             self._database.execute("DELETE FROM acls WHERE datasource IS ?", (datasource,))
         self._begun.add(datasource)

@@ -164,7 +164,8 @@ def test_a_plan_of_golden_files_is_the_account_of_their_conversion_to_each_forma
     names = readable(paths, source, command)
     assert len(names) > len(paths) * 3 // 4
     outcomes = {to: compare(*names, *flags(to, source)) for to in TARGETS}
-    assert {to for to, outcome in outcomes.items() if outcome.code > 1} <= {"retriever-stream"}
+    stopped = {to for to, outcome in outcomes.items() if outcome.code > 1}
+    assert stopped <= {"retriever-stream", "opensearch"}  # a part without a URL may be any ACL
 
 
 @pytest.mark.slow

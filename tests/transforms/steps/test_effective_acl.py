@@ -399,3 +399,7 @@ def test_a_full_feed_after_another_feed_of_its_datasource_is_refused(tmp_path: P
     steps.prepare(StatedInputs([first, first]), tmp_path)
     with pytest.raises(ConfigError, match=r"tuesday.xml: a full feed of 'd' after monday.xml"):
         steps.prepare(StatedInputs([first, second]), tmp_path / "other")
+    incremental = StatedInputs([first, second])
+    incremental.feedtype = "incremental"
+    (tmp_path / "third").mkdir()
+    steps.prepare(incremental, tmp_path / "third")
