@@ -415,7 +415,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     """Whether documents that are no feeds often match: a folder of such files may be either."""
 
     related_acls: tuple[re.Pattern[bytes], ...] = ()
-    """One of them is found in each stream, in lower case, in which an ACL inherits or is alone.
+    """One of them is found in each text, in lower case, in which an ACL inherits or is alone.
 
     A match has at most `MAX_MATCH_BYTES`. Without patterns, any stream may have such ACLs. Patterns
     that begin with a text are found several times as fast as alternatives in one.
@@ -451,6 +451,13 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     def withholds(self) -> bool:
         """Whether a document whose new version is rejected can be shown to nobody."""
         return self.needs_decisions and self.holds.keeps_acls_alone
+
+    def may_relate_acls(self, text: bytes) -> bool:
+        """Whether an ACL in a text may inherit or be alone; texts with NUL may be in UTF-16."""
+        if not self.related_acls or b"\0" in text:
+            return True
+        lower = text.lower()
+        return any(pattern.search(lower) for pattern in self.related_acls)
 
     @property
     def option_names(self) -> frozenset[str]:

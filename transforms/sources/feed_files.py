@@ -63,17 +63,14 @@ class FeedFiles(Source[None]):
 
 def _may_inherit(span: Span) -> bool:
     format_ = find_format(span.format)
-    patterns = () if format_ is None or span.encoding else format_.related_acls
-    if not patterns:
+    if format_ is None or span.encoding:
         return True
     text = b""
     try:
         with open_span(span) as stream:
             while piece := stream.read(_SEARCHED_BYTES):
-                if not text and b"\0" in piece:  # a feed in UTF-16
-                    return True
-                text = text[-MAX_MATCH_BYTES:] + piece.lower()
-                if any(pattern.search(text) for pattern in patterns):
+                text = text[-MAX_MATCH_BYTES:] + piece
+                if format_.may_relate_acls(text):
                     return True
     except (FormatError, SourceError):  # reported when records are read
         return True

@@ -71,11 +71,9 @@ class SpanInputs(msgspec.Struct, frozen=True, dict=True):
 
     def may_be_acl(self, reject: Reject) -> bool:
         """Whether the bytes of a reject may be an ACL alone, by the patterns of its format."""
-        format_ = find_format(self._formats.get(reject.source, ""))
-        patterns = () if format_ is None else format_.related_acls
-        data = reject.data.lower()
-        is_related = any(pattern.search(data) for pattern in patterns)
-        return not patterns or reject.truncated or is_related
+        span = self._members.get(reject.source)
+        format_ = None if span is None or span.encoding else find_format(span.format)
+        return format_ is None or reject.truncated or format_.may_relate_acls(reject.data)
 
     def feed_of(self, feed: Provenance | FeedHeader) -> tuple[str | None, str | None]:
         target, datasource, feedtype = self.target, feed.datasource, feed.feedtype
@@ -84,10 +82,10 @@ class SpanInputs(msgspec.Struct, frozen=True, dict=True):
         return target.datasource or datasource, target.feedtype or feedtype
 
     @cached_property
-    def _formats(self) -> dict[str, str]:
-        """The format of each source."""
+    def _members(self) -> dict[str, Span]:
+        """A span of each source."""
         members = (member for span in self.spans for member in span.members or (span,))
-        return {span.source: span.format for span in members}
+        return {span.source: span for span in members}
 
     def file(self, path: Path) -> Iterable[ReadResult]:
         return self._files([str(path)], "a groups feed").records()

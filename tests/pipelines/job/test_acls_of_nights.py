@@ -110,6 +110,15 @@ def test_a_document_is_withheld_until_its_rejected_acl_is_stated_again(job: Feed
     assert job.readers() == {"x": ["ann"]}
 
 
+def test_a_rejected_acl_of_a_feed_in_utf_16_is_unknown(job: FeedJob) -> None:
+    job.write(REJECTED, document("y"))
+    path = job.folder / "feed.xml"
+    path.write_bytes(path.read_text("utf-8").encode("utf-16"))
+    assert job.run() == 1
+    assert job.night(document("x")) == 1
+    assert job.readers() == {"y": [*USERS]}
+
+
 def test_a_document_inherits_from_a_parent_of_a_night_before_until_it_is_deleted(
     job: FeedJob,
 ) -> None:

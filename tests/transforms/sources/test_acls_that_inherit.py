@@ -42,6 +42,36 @@ def test_a_feed_is_searched_for_the_word(
     assert may_inherit(path) == expected
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"<acl url=",
+        b"<acl note='a>b' url=",
+        b"<acl%surl=" % (b" " * 5000),
+        b"<x:acl\nurl=",
+        b'<?xml version="1.0" encoding="UTF-7"?><gsafeed>+ADw-acl url=',
+    ],
+)
+def test_an_acl_alone_is_found_as_any_writer_states_it(head: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "feed.xml"
+    path.write_bytes(head + b"'http://a.example.com/'/>")
+    assert may_inherit(path)
+
+
+@pytest.mark.parametrize("name", [b'"alone"', rb'"\u0061lone"'])
+def test_an_acl_alone_is_found_in_json_as_any_writer_states_it(name: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "feed.jsonl"
+    path.write_bytes(b'{"url":"http://a.example.com/","acl":{%s:true}}' % name)
+    assert may_inherit(path, "jsonl")
+
+
+@pytest.mark.parametrize("tag", [b"<acl>", b"<acl \n >", b"<acl />", b"<acls x=''>"])
+def test_an_acl_of_a_document_without_a_parent_is_not_related(tag: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "feed.xml"
+    path.write_bytes(b'<?xml version="1.0" encoding="UTF-8"?><gsafeed><record>' + tag)
+    assert not may_inherit(path)
+
+
 def test_the_word_is_found_across_the_pieces_that_are_read(tmp_path: Path) -> None:
     path = tmp_path / "feed.xml"
     for blanks in range(-60, 8):

@@ -11,6 +11,8 @@ _BLANKS = b" \t\r\n\xef\xbb\xbf"
 _KEYS = "|".join(Record.__struct_fields__ + Membership.__struct_fields__)
 _LINE = re.compile(rf'\{{\s*"(?:{_KEYS})"\s*:'.encode())
 """The beginning of a line: a brace, and the name of a field."""
+_ESCAPED_LETTER = re.compile(rb"\\u00[67]")
+"""A letter of a name may be written so."""
 
 
 AVRO = Format(
@@ -29,7 +31,7 @@ AVRO = Format(
 JSONL = Format(
     name="jsonl",
     title="canonical records as JSON lines: lossless, for eyes and diffs",
-    related_acls=(re.compile(rb"inherit"), re.compile(rb'"alone"')),
+    related_acls=(re.compile(rb"inherit"), re.compile(rb'"alone"'), _ESCAPED_LETTER),
     matches=lambda head: _LINE.match(head.lstrip(_BLANKS)) is not None,
     is_common_text=True,
     read=deferred("canonical.jsonl:read"),

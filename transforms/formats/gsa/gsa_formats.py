@@ -146,10 +146,20 @@ def _refused_by_content_feed(target: Target) -> dict[Kind, KindRefusal]:
 
 GROUPS = Holds(actions=frozenset(), memberships=True)
 
+_RELATED_ACLS = (
+    re.compile(rb"inherit"),
+    re.compile(rb"<acl\s+(?![\s/>])"),  # with any attribute: values before the URL may have `>`
+    re.compile(rb":acl\s+(?![\s/>])"),
+    re.compile(
+        rb"<\?xml\s[^>]{0,200}?encoding\s*=\s*[\"'](?!utf-8|us-ascii|iso-8859-|windows-125)"
+    ),
+)
+"""The last is of encodings in which these names may have other bytes."""
+
 GSA_FEED = Format(
     name="gsa-feed",
     title="Google Search Appliance feeds, protocol 7.x and 5.0 (XML)",
-    related_acls=(re.compile(rb"inherit"), re.compile(rb"<acl\s[^>]{0,4000}?\burl\s*=")),
+    related_acls=_RELATED_ACLS,
     element_names=FEED_NAMES,
     dtd="gsafeed-7.dtd",
     read=deferred("gsa.feed:read"),
