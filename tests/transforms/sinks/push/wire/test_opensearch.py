@@ -436,6 +436,15 @@ def test_a_full_feed_that_is_not_complete_is_never_searched(refused: int) -> Non
     assert not [path for _, path, _ in session.requests if path == "/_aliases"]
 
 
+def test_full_feeds_of_one_run_are_refused_if_the_last_one_replaces_the_others() -> None:
+    parts = [replace(chunk(of, URLS, "full"), origin="a.xml") for of in (1, 2)]
+    later = replace(chunk(3, URLS, "full"), origin="b.xml")
+    with pytest.raises(TargetError, match=r"2 full feeds in one run.*'a.xml', 'b.xml'; expected"):
+        begin(ClusterSession([*parts, later]))
+    with pytest.raises(TargetError, match="no datasource"):  # the next check
+        begin(ClusterSession(parts, lambda *_: (200, {"other": {"mappings": {}}})))
+
+
 def test_full_and_incremental_feeds_of_one_run_are_refused() -> None:
     chunks = [chunk(1, URLS), chunk(2, URLS, "full")]
     with pytest.raises(TargetError, match="feedferry compact makes one full feed of them"):

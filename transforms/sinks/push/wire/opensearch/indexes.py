@@ -23,7 +23,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, islice
 
 import msgspec
 
@@ -57,6 +57,7 @@ _ACTION = re.compile(
     rb'\{"(index|delete)":\{"version":[0-9]+,"version_type":"[a-z_]+",'
     rb'"_id":"((?:[^"\\]|\\.)*)"'
 )
+_NAMED = 3
 _STAMP = r"-[0-9]{8}-[0-9]{12}"
 _LOAD_SETTINGS = {"index": {"refresh_interval": "-1", "number_of_replicas": 0}}
 _SEARCH_SETTINGS = {"index": {"refresh_interval": None, "number_of_replicas": None}}
@@ -106,11 +107,7 @@ def begin(session: RunSession) -> RunIndexes:
     suffixes = {}
     for datasource, chunks in of_run.items():
         full = {is_full(chunk) for chunk in chunks}
-        if len(full) > 1:
-            raise TargetError(
-                f"{session.appliance.url}: {datasource!r} has full and incremental feeds in one"
-                " run; expected one of them: feedferry compact makes one full feed of them"
-            )
+        _check_feeds(session, datasource, chunks)
         make = partial(_make_index, session, datasource, begun, is_loading=True)
         find = partial(_find_index, session, datasource, begun)
         if full == {True}:
@@ -125,6 +122,25 @@ def begin(session: RunSession) -> RunIndexes:
     return RunIndexes(
         begun=begun, suffixes=suffixes, before=dict(zip(ordinals, before, strict=True))
     )
+
+
+def _check_feeds(session: RunSession, datasource: str, chunks: Sequence[Chunk]) -> None:
+    """Raise TargetError for feeds of a datasource of which one replaces documents of another."""
+    where = f"{session.appliance.url}: {datasource!r} has"
+    if len({is_full(chunk) for chunk in chunks}) > 1:
+        raise TargetError(
+            f"{where} full and incremental feeds in one run; expected one of them: feedferry"
+            " compact makes one full feed of them"
+        )
+    origins = dict.fromkeys(chunk.origin for chunk in chunks if is_full(chunk))
+    if len(origins) > 1:
+        names = ", ".join(map(repr, islice(origins, _NAMED)))
+        raise TargetError(
+            f"{where} {len(origins)} full feeds in one run, of which each replaces the one before"
+            f" it: {names}; expected one: begin a new run with ⟦fresh⟧ and the newest of them, or"
+            " with the feed that feedferry compact makes of them; if they are parts of one feed,"
+            " state ⟦feedtype⟧ full"
+        )
 
 
 def _check_names(session: RunSession, datasources: Collection[str]) -> None:
