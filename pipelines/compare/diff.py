@@ -43,6 +43,7 @@ def diff(
         with closing(
             Comparer(folder, ignored=options.ignore, is_updated=takes_updates(target))
         ) as comparer:
+            comparer.is_by_datasource = _is_by_datasource(target)
             comparer.add_before(first.results())
             comparer.add_after(second.results())
             yield ComparedInputs(counts=comparer.compare(), comparer=comparer, after=second)
@@ -54,9 +55,15 @@ def folded(inputs: Iterable[str], words: Mapping[str, object]) -> Iterator[Compa
     with tempfile.TemporaryDirectory(prefix="feedferry-compact-") as name:
         history = CompareInput(inputs, words, folder=Path(name))
         with closing(Comparer(Path(name))) as comparer:
+            comparer.is_by_datasource = _is_by_datasource(target_of(words))
             comparer.add_before(())
             comparer.add_after(history.results())
             yield ComparedInputs(counts=comparer.compare(), comparer=comparer, after=history)
+
+
+def _is_by_datasource(target: Target | None) -> bool:
+    """Whether a target has an index for each datasource, so that a URL may be in several."""
+    return target is not None and by_name(target.format).needs_decisions
 
 
 def takes_updates(target: Target | None) -> bool:

@@ -26,7 +26,7 @@ from feedferry.pipelines.folders.remote_runs import holds_run, opened_remote
 from feedferry.pipelines.inspect.inspection import parse
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.schemas.errors import FeedferryError
-from feedferry.schemas.feed import FeedHeader
+from feedferry.schemas.feed import Feed, FeedHeader
 from feedferry.schemas.membership import Membership
 from feedferry.schemas.record import Provenance, Record, withheld
 from feedferry.schemas.reject import Reject, record_error, reject_record
@@ -34,7 +34,7 @@ from feedferry.schemas.run_record import RUN_RECORD
 from feedferry.schemas.span import Span
 from feedferry.transforms.compare.history import each
 from feedferry.transforms.conversion.conversion_settings import BATCH_RECORDS
-from feedferry.transforms.formats import JSONL, ReadResult, by_name
+from feedferry.transforms.formats import JSONL, ReadResult, by_name, find_format
 from feedferry.transforms.rules.adapt import Adapter, Target, adapt_membership, adapter
 from feedferry.transforms.rules.normalize import normalize
 from feedferry.transforms.steps import AppliedSteps
@@ -67,9 +67,9 @@ class CompareInput:
         options = parse({**words, "inputs": self.names}, to_format=form)
         self._reading = replace(read_options(options), batch_records=0 if target else BATCH_RECORDS)
         self._spans: Iterable[Span]
-        is_run = all(isinstance(of, _ChunkPaths) for of in paths)
-        if is_run and (options.from_format is None or not any(paths)):
-            self._spans = _ChunkSpans(paths, options)
+        runs = [of for of in paths if isinstance(of, _ChunkPaths)]
+        if runs == paths and (options.from_format is None or not any(paths)):
+            self._spans = _ChunkSpans(runs, options)
         else:
             options = replace(options, inputs=tuple(chain.from_iterable(paths)))
             self._spans = list_spans(options, stdin_copy=folder / STDIN_COPY)
@@ -90,7 +90,10 @@ class CompareInput:
 
 
 class _ChunkPaths(Collection[str]):
-    """The paths or URIs of the chunks of a run, which are read from its manifest."""
+    """The paths or URIs of the chunks of a run, which are read from its manifest.
+
+    `feeds` are the feeds of chunks whose actions do not state theirs.
+    """
 
     def __init__(self, begin: str, chunks: Manifest) -> None:
         self._begin, self._chunks = begin, chunks
@@ -99,7 +102,14 @@ class _ChunkPaths(Collection[str]):
         return len(self._chunks)
 
     def __iter__(self) -> Iterator[str]:
-        return (f"{self._begin}{chunk.path}" for chunk in self._chunks)
+        return (path for path, _ in self.feeds())
+
+    def feeds(self) -> Iterator[tuple[str, Feed | None]]:
+        for chunk in self._chunks:
+            format_, datasource = find_format(chunk.format), chunk.datasource
+            has_feed = datasource is not None and format_ is not None and format_.needs_decisions
+            feed = Feed(datasource=datasource or "", feedtype="") if has_feed else None
+            yield f"{self._begin}{chunk.path}", feed
 
     def __contains__(self, path: object) -> bool:
         return any(path == of_chunk for of_chunk in self)
@@ -111,7 +121,7 @@ class _ChunkSpans(Iterable[Span]):
     Raises the error of the first chunk if none can be read.
     """
 
-    def __init__(self, runs: Sequence[Collection[str]], options: ConvertOptions) -> None:
+    def __init__(self, runs: Sequence[_ChunkPaths], options: ConvertOptions) -> None:
         self._runs, self._options = runs, options
         faults = chain.from_iterable(faults or (None,) for _, faults in self._examined())
         first = next(faults, None)
@@ -124,9 +134,11 @@ class _ChunkSpans(Iterable[Span]):
             yield from (replace(span, is_only=is_only) for span in spans)
 
     def _examined(self) -> Iterator[tuple[list[Span], list[FeedferryError]]]:
-        paths = chain.from_iterable(self._runs)
-        while batch := tuple(islice(paths, _EXAMINED_CHUNKS)):
-            yield from examine_inputs(replace(self._options, inputs=batch), Path())
+        chunks = chain.from_iterable(run.feeds() for run in self._runs)
+        while batch := dict(islice(chunks, _EXAMINED_CHUNKS)):
+            options = replace(self._options, inputs=tuple(batch))
+            for spans, faults in examine_inputs(options, Path()):
+                yield [replace(span, feed=batch.get(span.source)) for span in spans], faults
 
 
 def _paths(name: str) -> Collection[str]:

@@ -103,6 +103,7 @@ def verify(
         comparer.sample = _sample_of(options)
         if appliance is not None:
             comparer.has_only_documents = _has_only_documents(appliance.protocol)
+            comparer.is_by_datasource = comparer.has_only_documents
         with closing(comparer):
             comparer.add_after(results)
             if against == URLS:
@@ -153,9 +154,11 @@ def _listed(appliance: Appliance, options: VerifyOptions) -> Iterator[Event]:
             yield Event(document.record, document.size, document.sha256)
 
 
-def _probed(appliance: Appliance, documents: Iterable[Document]) -> dict[str, FieldChange]:
+def _probed(
+    appliance: Appliance, documents: Iterable[Document]
+) -> dict[tuple[str, str | None], FieldChange]:
     """Return the documents that searches find, or do not find, against their ACLs."""
-    found: dict[str, FieldChange] = {}
+    found: dict[tuple[str, str | None], FieldChange] = {}
     probe = appliance.protocol.probe
     if probe is None:
         return found
@@ -165,7 +168,7 @@ def _probed(appliance: Appliance, documents: Iterable[Document]) -> dict[str, Fi
             failed = [] if record is None else [*probe(reader, record)]
             if record is not None and failed:
                 searches = [(each.person, each.is_found) for each in failed]
-                found[record.url] = FieldChange(
+                found[record.url, record.provenance.datasource] = FieldChange(
                     field=ACL,
                     before=", ".join(f"{_FOUND[is_found]} as {who}" for who, is_found in searches),
                     after=", ".join(_FOUND[not is_found] for _, is_found in searches),

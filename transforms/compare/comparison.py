@@ -22,7 +22,7 @@ from feedferry.transforms.compare.differences import (
     changes,
     without_answer,
 )
-from feedferry.transforms.compare.events import Event, is_deletion, state_of
+from feedferry.transforms.compare.events import Event, decoded, is_deletion, state_of
 from feedferry.transforms.compare.history import Document, FeedHistory
 from feedferry.transforms.formats import ReadResult
 from feedferry.transforms.storage.files.scratch import scratch_database
@@ -34,6 +34,7 @@ CREATE TABLE differences
 """
 _INSERT = "INSERT INTO differences VALUES (?, ?, ?, ?)"
 _BEFORE, _AFTER = 0, 1
+_SEVERAL = 2
 _HASH_BYTES = 8
 _EVERY = 1 << 8 * _HASH_BYTES
 
@@ -188,9 +189,10 @@ class Comparer:
     `only` are the fields that both inputs can state. With `is_updated`, a feed can change a
     document without its content. Where it `is_one_sided`, documents that only the first input
     mentions do not differ. With `has_only_documents`, the first input has no ACL of a URL without a
-    document, so that an ACL alone is only compared with that of a document. Only the documents of
-    the second input in the `sample` are compared. `found` are differences that are known before, by
-    URL; they count if the first input has the document.
+    document, so that an ACL alone is only compared with that of a document. Where it
+    `is_by_datasource`, a URL may be a document in each of several datasources. Only the documents
+    of the second input in the `sample` are compared. `found` are differences that
+    are known before, by URL and datasource; they count if the first input has the document.
     """
 
     def __init__(
@@ -207,8 +209,9 @@ class Comparer:
         self._ignored, self._only = ignored, only
         self._is_updated, self._is_one_sided = is_updated, is_one_sided
         self.has_only_documents = False
+        self.is_by_datasource = False
         self.sample = ALL
-        self.found: dict[str, FieldChange] = {}
+        self.found: dict[tuple[str, str | None], FieldChange] = {}
         self._is_list = False
         self._not_sampled = 0
         self._database = scratch_database(_SCHEMA, folder / "differences.db")
@@ -246,18 +249,29 @@ class Comparer:
             self.sample = self.sample.of(after)
         for key, events in self._spill.keys(sides, keep=keep):
             if key in self.sample:
-                yield key, events
+                yield from ((key, own) for own in self._of_documents(events))
             else:
                 self._not_sampled += bool(events[_AFTER])
+
+    def _of_documents(self, events: tuple[list[bytes], ...]) -> Iterator[tuple[list[bytes], ...]]:
+        """Yield the events of each document of a URL; those without a datasource are of all."""
+        if not self.is_by_datasource or all(len(side) < _SEVERAL for side in events):
+            yield events
+            return
+        stated = [[(decoded(data)[1].datasource, data) for data in side] for side in events]
+        names = dict.fromkeys(name for side in stated for name, _ in side if name is not None)
+        for name in names or (None,):
+            yield tuple([data for of, data in side if of in (None, name)] for side in stated)
 
     def compare(self) -> Comparison:
         """Compare both inputs, which have been read."""
         counts = dict.fromkeys(Change, 0)
         documents = [0, 0]
         same = acl_changes = unmentioned = 0
+        found = {url for url, _ in self.found}
         encode = msgspec.msgpack.Encoder().encode
         for key, events in self._sampled():
-            if self._are_same(*events) and key.decode() not in self.found:
+            if self._are_same(*events) and key.decode() not in found:
                 is_there = not is_deletion(events[0][0])
                 documents = [count + is_there for count in documents]
                 same += is_there
@@ -351,7 +365,7 @@ class Comparer:
             return None
         only = frozenset({ACL}) if self.has_only_documents and is_acl else self._only
         difference = difference_of(key, before, after, ignored=self._ignored, only=only)
-        change = self.found.get(key.decode())
+        change = self.found.get((key.decode(), after.datasource if after else None))
         if change is None or before is None or (difference and difference.after is None):
             return difference
         if difference is not None:

@@ -70,6 +70,11 @@ class Event(msgspec.Struct, frozen=True, array_like=True):
             raise AssertionError("an event without a record")
         return _group_key(self.membership)
 
+    @property
+    def datasource(self) -> str | None:
+        item = self.record or self.membership
+        return item.provenance.datasource if item else None
+
 
 _pack = msgspec.msgpack.Encoder(enc_hook=stated).encode  # of the holes of a model
 _unpack = msgspec.msgpack.Decoder(Event).decode

@@ -108,7 +108,11 @@ def _find_url(line: bytes) -> str | None:
 
 def _read(lines: bytes, place: Place, span: Span, options: ReadOptions) -> Record | Reject:
     provenance = Provenance(
-        source=span.source, span=span.ordinal, line=place.line, offset=place.offset
+        source=span.source,
+        span=span.ordinal,
+        line=place.line,
+        offset=place.offset,
+        datasource=span.feed.datasource if span.feed else None,
     )
     try:
         if len(lines) > options.max_unit_bytes + MORE_BYTES:
@@ -139,7 +143,7 @@ def document_of(
     modified, size = stated.get("modified"), stated.get("size")
     if size is not None and type(size) is not int:
         raise RecordError("bad-value", f"size is {size!r}; expected a number")
-    datasource = _text(stated, "datasource")
+    datasource = _text(stated, "datasource") or provenance.datasource
     access = {name: _texts_of(stated, name) for name in _ACCESS & stated.keys()}
     return Record(
         url=_text(stated, "url") or key,

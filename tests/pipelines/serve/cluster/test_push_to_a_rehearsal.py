@@ -167,3 +167,35 @@ def test_a_rehearsal_is_verified_with_searches_as_people_who_may_and_may_not_see
             "result    2 same, 0 missing, 0 not deleted, 0 different, 0 unknown,"
             " 0 with another ACL",
         )
+
+
+GONE = (
+    "<gsafeed><header><datasource>two</datasource><feedtype>incremental</feedtype></header>"
+    '<group><record url="http://h.example/2" action="delete"/></group></gsafeed>'
+)
+
+
+def test_a_url_in_two_datasources_is_two_documents(tmp_path: Path) -> None:
+    """The chunk of a deletion does not state a datasource; that of the run does."""
+    feeds = [write_feed(tmp_path, "one", 1, 2), write_feed(tmp_path, "two", 1, 2)]
+    second = Path(feeds[1])
+    second.write_text(second.read_text().replace(">files<", ">two<").replace("alice", "bob"))
+    (tmp_path / "three.xml").write_text(GONE)
+    feeds.append(str(tmp_path / "three.xml"))
+    runs = [feed.removesuffix(".xml") for feed in feeds]
+    with serving(tmp_path / "spool") as served:
+        for feed in feeds:
+            assert push(feed, served)[0] == 0
+        for inputs in (runs, [*feeds, "--to", "opensearch"]):
+            done = run("verify", *inputs, "--against", f"{served.url}/docs")
+            assert (done.returncode, done.stdout.splitlines()[-1]) == (
+                0,
+                "result    3 same, 0 missing, 0 not deleted, 0 different, 0 unknown,"
+                " 0 with another ACL",
+            )
+        done = run("verify", *runs[:2], "--against", f"{served.url}/docs")
+        assert done.stdout.splitlines()[0].split() == ["missing", "http://h.example/2"]
+    done = run("compact", *runs, "-o", str(tmp_path / "whole"), "--to", "opensearch")
+    assert done.returncode == 0, done.stderr
+    done = run("diff", str(tmp_path / "whole"), feeds[0], "--to", "opensearch")
+    assert done.stdout.splitlines()[-1].startswith("result    2 same, 0 added, 1 removed")

@@ -10,6 +10,7 @@ from typing import IO, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from feedferry.schemas.account import Chunk
 from feedferry.schemas.errors import ConfigError, TargetError
@@ -346,9 +347,8 @@ def test_elasticsearch_has_another_type_for_metadata() -> None:
 @pytest.mark.parametrize(
     ("held", "found"),
     [
-        ({"properties": {}}, "has no field 'acl_1_deny_1' of type keyword"),
+        (mapping("web") | {"properties": {}}, "has no field 'acl_1_deny_1' of type keyword"),
         (mapping("web") | {"dynamic": "true"}, "has a mapping that is not strict"),
-        (mapping("Web"), "has the datasource 'Web'; expected 'web'"),
         (
             mapping("web") | {"properties": KEYWORDS | {"acl_2_deny_1": {"type": "text"}}},
             "has no field 'acl_2_deny_1' of type",
@@ -363,6 +363,34 @@ def test_an_index_that_would_show_documents_to_others_is_refused(
         begin(session)
 
 
+@pytest.mark.parametrize("feedtype", ["incremental", "full"])
+@pytest.mark.parametrize(
+    ("held", "found"),
+    [
+        (mapping("Web"), "has the datasource 'Web'; expected 'web'"),
+        ({"properties": {}}, "has no datasource; expected an index that feedferry has made"),
+    ],
+)
+def test_an_index_that_is_not_of_the_datasource_is_neither_written_nor_replaced(
+    held: dict[str, object], found: str, feedtype: str
+) -> None:
+    session = ClusterSession(
+        [chunk(1, URLS, feedtype)], lambda *_: (200, {"other": {"mappings": held}})
+    )
+    with pytest.raises(TargetError, match=found):
+        begin(session)
+    assert {method for method, *_ in session.requests} == {"GET"}
+
+
+@pytest.mark.parametrize("feedtype", ["incremental", "full"])
+def test_datasources_of_one_run_whose_names_differ_in_case_only_are_refused(feedtype: str) -> None:
+    stated = chunk(1, URLS, feedtype)
+    session = ClusterSession([stated, replace(stated, ordinal=2, datasource="WEB")])
+    with pytest.raises(TargetError, match="-web: the datasources 'web' and 'WEB'; expected one"):
+        begin(session)
+    assert not session.requests
+
+
 def test_a_full_feed_is_searched_when_it_is_complete() -> None:
     old, new = f"intranet-web{OLD_STAMP}", f"intranet-web{STAMP}"
     held = {
@@ -372,11 +400,13 @@ def test_a_full_feed_is_searched_when_it_is_complete() -> None:
     }
 
     def reply(method: str, path: str) -> tuple[int, object]:
+        if path.endswith("/_mapping"):
+            return 200, {old: {"mappings": mapping("web")}}
         return 200, {"count": 2} if path.endswith("/_count") else held
 
     session = ClusterSession([chunk(1, URLS, "full")], reply)
     assert begin(session).suffixes == {"web": WRITING}
-    [(_, path, made), _, _] = session.requests
+    [_, (_, path, made), _, _] = session.requests
     assert (path, made["aliases"]) == (f"-web{STAMP}", {"intranet" + WRITING: {}})
     finish(session)
     [exchange] = [body for _, path, body in session.requests if path == "/_aliases"]
@@ -404,6 +434,15 @@ def test_a_full_feed_that_is_not_complete_is_never_searched(refused: int) -> Non
     with pytest.raises(TargetError, match=expected):
         finish(session)
     assert not [path for _, path, _ in session.requests if path == "/_aliases"]
+
+
+def test_full_feeds_of_one_run_are_refused_if_the_last_one_replaces_the_others() -> None:
+    parts = [replace(chunk(of, URLS, "full"), origin="a.xml") for of in (1, 2)]
+    later = replace(chunk(3, URLS, "full"), origin="b.xml")
+    with pytest.raises(TargetError, match=r"2 full feeds in one run.*'a.xml', 'b.xml'; expected"):
+        begin(ClusterSession([*parts, later]))
+    with pytest.raises(TargetError, match="no datasource"):  # the next check
+        begin(ClusterSession(parts, lambda *_: (200, {"other": {"mappings": {}}})))
 
 
 def test_full_and_incremental_feeds_of_one_run_are_refused() -> None:

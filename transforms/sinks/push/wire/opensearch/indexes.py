@@ -23,7 +23,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, islice
 
 import msgspec
 
@@ -38,6 +38,7 @@ from feedferry.transforms.sinks.push.model import (
 from feedferry.transforms.sinks.push.wire.opensearch.index_options import IndexOptions
 from feedferry.transforms.sinks.push.wire.opensearch.json_request import json_body
 from feedferry.transforms.sinks.push.wire.opensearch.mapping import (
+    HeldMapping,
     alias_suffix,
     held_mappings,
     mapping,
@@ -56,10 +57,16 @@ _ACTION = re.compile(
     rb'\{"(index|delete)":\{"version":[0-9]+,"version_type":"[a-z_]+",'
     rb'"_id":"((?:[^"\\]|\\.)*)"'
 )
+_NAMED = 3
 _STAMP = r"-[0-9]{8}-[0-9]{12}"
 _LOAD_SETTINGS = {"index": {"refresh_interval": "-1", "number_of_replicas": 0}}
 _SEARCH_SETTINGS = {"index": {"refresh_interval": None, "number_of_replicas": None}}
 
+
+_OTHERS = (
+    "expected an index that feedferry has made, as others show documents to the wrong people: give"
+    " another name"
+)
 
 _AliasAction = dict[str, dict[str, object]]
 
@@ -95,17 +102,16 @@ def begin(session: RunSession) -> RunIndexes:
     """Make the indexes that the chunks of a run are written to; raise TargetError if it fails."""
     begun = _begun(session, _now())
     *before, _ = accumulate(map(count_records, session.chunks), initial=0)
+    of_run = _by_datasource(session.chunks)
+    _check_names(session, of_run)
     suffixes = {}
-    for datasource, chunks in _by_datasource(session.chunks).items():
+    for datasource, chunks in of_run.items():
         full = {is_full(chunk) for chunk in chunks}
-        if len(full) > 1:
-            raise TargetError(
-                f"{session.appliance.url}: {datasource!r} has full and incremental feeds in one"
-                " run; expected one of them: feedferry compact makes one full feed of them"
-            )
+        _check_feeds(session, datasource, chunks)
         make = partial(_make_index, session, datasource, begun, is_loading=True)
         find = partial(_find_index, session, datasource, begun)
         if full == {True}:
+            _own_indexes(session, datasource)
             session.step(f"make an index for {datasource}", make)
         else:
             session.step(f"find the index of {datasource}", find)
@@ -116,6 +122,38 @@ def begin(session: RunSession) -> RunIndexes:
     return RunIndexes(
         begun=begun, suffixes=suffixes, before=dict(zip(ordinals, before, strict=True))
     )
+
+
+def _check_feeds(session: RunSession, datasource: str, chunks: Sequence[Chunk]) -> None:
+    """Raise TargetError for feeds of a datasource of which one replaces documents of another."""
+    where = f"{session.appliance.url}: {datasource!r} has"
+    if len({is_full(chunk) for chunk in chunks}) > 1:
+        raise TargetError(
+            f"{where} full and incremental feeds in one run; expected one of them: feedferry"
+            " compact makes one full feed of them"
+        )
+    origins = dict.fromkeys(chunk.origin for chunk in chunks if is_full(chunk))
+    if len(origins) > 1:
+        names = ", ".join(map(repr, islice(origins, _NAMED)))
+        raise TargetError(
+            f"{where} {len(origins)} full feeds in one run, of which each replaces the one before"
+            f" it: {names}; expected one: begin a new run with ⟦fresh⟧ and the newest of them, or"
+            " with the feed that feedferry compact makes of them; if they are parts of one feed,"
+            " state ⟦feedtype⟧ full"
+        )
+
+
+def _check_names(session: RunSession, datasources: Collection[str]) -> None:
+    """Raise TargetError for two datasources that have one index."""
+    named: dict[str, str] = {}
+    for datasource in datasources:
+        other = named.setdefault(alias_suffix(datasource), datasource)
+        if other != datasource:
+            raise TargetError(
+                f"{session.appliance.url}{alias_suffix(datasource)}: the datasources {other!r} and"
+                f" {datasource!r}; expected one: give another name for one of them, as names that"
+                " differ in case only have one index"
+            )
 
 
 def finish(session: RunSession) -> None:
@@ -237,23 +275,13 @@ def _make_index(session: RunSession, datasource: str, begun: int, *, is_loading:
 def _find_index(session: RunSession, datasource: str, begun: int) -> str:
     """Find the index of a datasource by its alias, and make it without one; return its name."""
     alias = alias_suffix(datasource)
-    response = session.request(f"{alias}/_mapping")
-    if response.status == 404:
+    held_by = _own_indexes(session, datasource)
+    if not held_by:
         return _make_index(session, datasource, begun, is_loading=False)
-    if not response.is_success:
-        raise failure(response, "an index, or the right to make one")
-    found = held_mappings(response.body)
-    for name, held in found.items():
+    for name, held in held_by.items():
         if held.fault:
             raise TargetError(
-                f"{response.url}: the index {name!r} has {held.fault}; expected an index that"
-                " feedferry has made, as others show documents to the wrong people: give another"
-                " name"
-            )
-        if (owner := held.meta.feedferry.datasource) != datasource:
-            raise TargetError(
-                f"{response.url}: the index {name!r} has the datasource {owner!r}; expected"
-                f" {datasource!r}: names that differ in case only have one index"
+                f"{session.appliance.url}{alias}: the index {name!r} has {held.fault}; {_OTHERS}"
             )
     if others := session.appliance.of(IndexOptions).read_fields():
         added = session.request(
@@ -261,7 +289,32 @@ def _find_index(session: RunSession, datasource: str, begun: int) -> str:
         )
         if not added.is_success:
             raise failure(added, "to add the fields of the job: a full feed makes a new index")
-    return ", ".join(found)
+    return ", ".join(held_by)
+
+
+def _own_indexes(session: RunSession, datasource: str) -> dict[str, HeldMapping]:
+    """Return the mappings of the indexes that the alias of a datasource names; there may be none.
+
+    Raise TargetError for an index that is not of this datasource: a run would write to it, or a
+    full feed would be searched in its place.
+    """
+    response = session.request(f"{alias_suffix(datasource)}/_mapping")
+    if response.status == 404:
+        return {}
+    if not response.is_success:
+        raise failure(response, "an index, or the right to make one")
+    found = held_mappings(response.body)
+    for name, held in found.items():
+        owner = held.meta.feedferry.datasource
+        if owner is None:
+            raise TargetError(f"{response.url}: the index {name!r} has no datasource; {_OTHERS}")
+        if owner != datasource:
+            raise TargetError(
+                f"{response.url}: the index {name!r} has the datasource {owner!r}; expected"
+                f" {datasource!r}: give another name for one of them, as names that differ in case"
+                " only have one index"
+            )
+    return found
 
 
 def _check_count(session: RunSession, suffix: str, chunks: Sequence[Chunk]) -> str:
