@@ -20,7 +20,7 @@ documents would be seen by the wrong people.
 
 import re
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import accumulate, islice
@@ -175,6 +175,8 @@ def finish(session: RunSession) -> None:
         if loads:
             count = partial(_check_count, session, index, chunks)
             session.step(f"count the documents of {datasource}", count)
+            unfinished = partial(_remove_unfinished, session, alias, index)
+            session.step(f"remove unfinished indexes of {datasource}", unfinished)
             exchange = partial(_exchange, session, alias, index)
             session.step(f"exchange the index of {datasource}", exchange)
             remove = partial(_remove, session, alias, index)
@@ -359,19 +361,37 @@ def _exchange(session: RunSession, alias: str, suffix: str) -> str:
     return f"{index} in place of {', '.join(old) or 'none'}"
 
 
+def _remove_unfinished(session: RunSession, alias: str, suffix: str) -> str:
+    """Remove the indexes of earlier runs that were begun after the searched one; return the names.
+
+    They were never searched, or no longer are, so that they are none of those to keep.
+    """
+    held, searched = _indexes(session, alias), _name_of(session) + alias
+    earlier = _earlier(session, alias, suffix, held)
+    newest = max((name for name in earlier if searched in held[name]), default="")
+    return _delete(session, [name for name in earlier if name > newest])
+
+
 def _remove(session: RunSession, alias: str, suffix: str) -> str:
     """Remove the indexes of a datasource but the newest ones; return their names."""
+    earlier = _earlier(session, alias, suffix, _indexes(session, alias))
+    kept = session.appliance.of(IndexOptions).keep_indices
+    return _delete(session, earlier[: max(len(earlier) - kept, 0)])
+
+
+def _earlier(session: RunSession, alias: str, suffix: str, held: Iterable[str]) -> list[str]:
+    """Return the names of indexes of a datasource that were begun before one."""
     root = _name_of(session)
     is_ours = re.compile(re.escape(root + alias) + _STAMP).fullmatch
-    names = sorted(filter(is_ours, _indexes(session, alias)))
-    earlier = names[: names.index(root + suffix)]
-    kept = session.appliance.of(IndexOptions).keep_indices
-    removed = earlier[: max(len(earlier) - kept, 0)]
-    for name in removed:
-        gone = session.request(name.removeprefix(root), method="DELETE")
+    return sorted(name for name in held if is_ours(name) and name < root + suffix)
+
+
+def _delete(session: RunSession, names: Sequence[str]) -> str:
+    for name in names:
+        gone = session.request(name.removeprefix(_name_of(session)), method="DELETE")
         if not gone.is_success and gone.status != 404:
             raise failure(gone, "to remove an index of an earlier run")
-    return ", ".join(removed) or "none"
+    return ", ".join(names) or "none"
 
 
 def _name_of(session: RunSession) -> str:
