@@ -391,6 +391,14 @@ def test_datasources_of_one_run_whose_names_differ_in_case_only_are_refused(feed
     assert not session.requests
 
 
+def test_an_alias_of_two_indexes_is_refused_before_anything_is_written() -> None:
+    held = {name: {"mappings": mapping("web")} for name in ("old", "new")}
+    session = ClusterSession([chunk(1, URLS)], lambda *_: (200, held))
+    with pytest.raises(TargetError, match="-web: the alias of the indexes old, new; expected one"):
+        begin(session)
+    assert {method for method, *_ in session.requests} == {"GET"}
+
+
 def test_a_full_feed_is_searched_when_it_is_complete() -> None:
     old, new = f"intranet-web{OLD_STAMP}", f"intranet-web{STAMP}"
     held = {

@@ -57,6 +57,7 @@ _ACTION = re.compile(
     rb'\{"(index|delete)":\{"version":[0-9]+,"version_type":"[a-z_]+",'
     rb'"_id":"((?:[^"\\]|\\.)*)"'
 )
+_NO_TYPE = "No handler for type"
 _NAMED = 3
 _STAMP = r"-[0-9]{8}-[0-9]{12}"
 _LOAD_SETTINGS = {"index": {"refresh_interval": "-1", "number_of_replicas": 0}}
@@ -269,9 +270,15 @@ def _make_index(session: RunSession, datasource: str, begun: int, *, is_loading:
         reason = error_of(response)
         if response.is_success or "resource_already_exists_exception" in reason:
             return root + suffix
-        if "No handler for type" not in reason and "not supported" not in reason:
+        if _NO_TYPE not in reason and "not supported" not in reason:
             break
-    raise failure(response, "to make an index")
+    raise failure(response, _expected_of_index(options, reason))
+
+
+def _expected_of_index(options: IndexOptions, reason: str) -> str:
+    if options.dialect is not None and _NO_TYPE in reason:
+        return f"a server of ⟦dialect {options.dialect}⟧: without it, the server is asked"
+    return "an index of this name to be made"
 
 
 def _find_index(session: RunSession, datasource: str, begun: int) -> str:
@@ -280,6 +287,11 @@ def _find_index(session: RunSession, datasource: str, begun: int) -> str:
     held_by = _own_indexes(session, datasource)
     if not held_by:
         return _make_index(session, datasource, begun, is_loading=False)
+    if len(held_by) > 1:
+        raise TargetError(
+            f"{session.appliance.url}{alias}: the alias of the indexes {', '.join(held_by)};"
+            " expected one: remove it from the others, or send a full feed, which replaces them"
+        )
     for name, held in held_by.items():
         if held.fault:
             raise TargetError(
