@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from feedferry.pipelines.inspect.inspection import parse, read_results
 from feedferry.schemas.acl import Scope
 from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.feed import FeedHeader
 from feedferry.schemas.membership import Member, Membership
 from feedferry.schemas.reject import Reject
 from feedferry.transforms.access.user_groups import with_groups
@@ -32,8 +33,15 @@ def find_members(
 
 
 def _memberships(feeds: Sequence[str]) -> Iterator[Membership]:
-    for result in read_results(parse({"inputs": tuple(feeds)})):
-        if isinstance(result, Membership):
-            yield result
-        elif isinstance(result, Reject):
-            raise ConfigError(f"{result.code}: {result.message}: expected whole groups")
+    for feed in feeds:
+        has_groups = False
+        for result in read_results(parse({"inputs": (feed,)})):
+            if isinstance(result, Membership):
+                has_groups = True
+                yield result
+            elif isinstance(result, FeedHeader):
+                has_groups |= result.memberships
+            elif isinstance(result, Reject):
+                raise ConfigError(f"{result.code}: {result.message}: expected whole groups")
+        if not has_groups:
+            raise ConfigError(f"{feed}: no groups; expected a groups feed, or a table of groups")

@@ -63,6 +63,17 @@ def test_a_groups_feed_that_cannot_be_read_as_a_whole_is_refused(table: str) -> 
         access.members_of(["bob"], groups_feeds=[table])
 
 
+def test_a_feed_of_documents_in_place_of_groups_is_refused(tmp_path: Path) -> None:
+    """The user would find documents that a group of the user is denied."""
+    feed = tmp_path / "documents.xml"
+    header = "<header><datasource>web</datasource><feedtype>full</feedtype></header>"
+    record = '<record url="http://h.example.com/a" mimetype="text/plain"/>'
+    feed.write_text(f"<gsafeed>{header}<group>{record}</group></gsafeed>")
+
+    with pytest.raises(ConfigError, match=r"documents\.xml: no groups; expected a groups feed"):
+        access.members_of(["bob"], groups_feeds=[str(feed)])
+
+
 def test_the_command_prints_the_filter_of_a_search(
     table: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

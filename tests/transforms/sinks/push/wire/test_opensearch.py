@@ -391,6 +391,14 @@ def test_datasources_of_one_run_whose_names_differ_in_case_only_are_refused(feed
     assert not session.requests
 
 
+def test_an_alias_of_two_indexes_is_refused_before_anything_is_written() -> None:
+    held = {name: {"mappings": mapping("web")} for name in ("old", "new")}
+    session = ClusterSession([chunk(1, URLS)], lambda *_: (200, held))
+    with pytest.raises(TargetError, match="-web: the alias of the indexes old, new; expected one"):
+        begin(session)
+    assert {method for method, *_ in session.requests} == {"GET"}
+
+
 def test_a_full_feed_is_searched_when_it_is_complete() -> None:
     old, new = f"intranet-web{OLD_STAMP}", f"intranet-web{STAMP}"
     held = {
@@ -420,6 +428,34 @@ def test_a_full_feed_is_searched_when_it_is_complete() -> None:
     ]
     removed = [path for method, path, _ in session.requests if method == "DELETE"]
     assert removed == ["-web-20251126-071500000000"]
+
+
+def test_the_index_that_was_searched_is_kept_and_those_of_runs_that_did_not_finish_are_not() -> (
+    None
+):
+    """The older one was searched again by hand."""
+    older, old, unfinished = (f"intranet-web-2025112{day}-071500000000" for day in (5, 6, 7))
+    held = {
+        older: {"aliases": {}},
+        old: {"aliases": {"intranet": {}, "intranet-web": {}}},
+        unfinished: {"aliases": {}},
+        f"intranet-web{STAMP}": {"aliases": {"intranet" + WRITING: {}}},
+        f"intranet-web{NEW_STAMP}": {"aliases": {}},
+    }
+
+    def reply(method: str, path: str) -> tuple[int, object]:
+        if path.endswith("/_mapping"):
+            return 200, {old: {"mappings": mapping("web")}}
+        if method == "DELETE":
+            del held["intranet" + path]
+        return 200, {"count": 2} if path.endswith("/_count") else held
+
+    session = ClusterSession([chunk(1, URLS, "full")], reply)
+    begin(session)
+    finish(session)
+    removed = [path for method, path, _ in session.requests if method == "DELETE"]
+    assert removed == [unfinished.removeprefix("intranet"), older.removeprefix("intranet")]
+    assert [*held] == [old, f"intranet-web{STAMP}", f"intranet-web{NEW_STAMP}"]
 
 
 @pytest.mark.parametrize("refused", [0, 1])

@@ -20,7 +20,7 @@ documents would be seen by the wrong people.
 
 import re
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import accumulate, islice
@@ -57,6 +57,7 @@ _ACTION = re.compile(
     rb'\{"(index|delete)":\{"version":[0-9]+,"version_type":"[a-z_]+",'
     rb'"_id":"((?:[^"\\]|\\.)*)"'
 )
+_NO_TYPE = "No handler for type"
 _NAMED = 3
 _STAMP = r"-[0-9]{8}-[0-9]{12}"
 _LOAD_SETTINGS = {"index": {"refresh_interval": "-1", "number_of_replicas": 0}}
@@ -175,6 +176,8 @@ def finish(session: RunSession) -> None:
         if loads:
             count = partial(_check_count, session, index, chunks)
             session.step(f"count the documents of {datasource}", count)
+            unfinished = partial(_remove_unfinished, session, alias, index)
+            session.step(f"remove unfinished indexes of {datasource}", unfinished)
             exchange = partial(_exchange, session, alias, index)
             session.step(f"exchange the index of {datasource}", exchange)
             remove = partial(_remove, session, alias, index)
@@ -267,9 +270,15 @@ def _make_index(session: RunSession, datasource: str, begun: int, *, is_loading:
         reason = error_of(response)
         if response.is_success or "resource_already_exists_exception" in reason:
             return root + suffix
-        if "No handler for type" not in reason and "not supported" not in reason:
+        if _NO_TYPE not in reason and "not supported" not in reason:
             break
-    raise failure(response, "to make an index")
+    raise failure(response, _expected_of_index(options, reason))
+
+
+def _expected_of_index(options: IndexOptions, reason: str) -> str:
+    if options.dialect is not None and _NO_TYPE in reason:
+        return f"a server of ⟦dialect {options.dialect}⟧: without it, the server is asked"
+    return "an index of this name to be made"
 
 
 def _find_index(session: RunSession, datasource: str, begun: int) -> str:
@@ -278,6 +287,11 @@ def _find_index(session: RunSession, datasource: str, begun: int) -> str:
     held_by = _own_indexes(session, datasource)
     if not held_by:
         return _make_index(session, datasource, begun, is_loading=False)
+    if len(held_by) > 1:
+        raise TargetError(
+            f"{session.appliance.url}{alias}: the alias of the indexes {', '.join(held_by)};"
+            " expected one: remove it from the others, or send a full feed, which replaces them"
+        )
     for name, held in held_by.items():
         if held.fault:
             raise TargetError(
@@ -359,19 +373,37 @@ def _exchange(session: RunSession, alias: str, suffix: str) -> str:
     return f"{index} in place of {', '.join(old) or 'none'}"
 
 
+def _remove_unfinished(session: RunSession, alias: str, suffix: str) -> str:
+    """Remove the indexes of earlier runs that were begun after the searched one; return the names.
+
+    They were never searched, or no longer are, so that they are none of those to keep.
+    """
+    held, searched = _indexes(session, alias), _name_of(session) + alias
+    earlier = _earlier(session, alias, suffix, held)
+    newest = max((name for name in earlier if searched in held[name]), default="")
+    return _delete(session, [name for name in earlier if name > newest])
+
+
 def _remove(session: RunSession, alias: str, suffix: str) -> str:
     """Remove the indexes of a datasource but the newest ones; return their names."""
+    earlier = _earlier(session, alias, suffix, _indexes(session, alias))
+    kept = session.appliance.of(IndexOptions).keep_indices
+    return _delete(session, earlier[: max(len(earlier) - kept, 0)])
+
+
+def _earlier(session: RunSession, alias: str, suffix: str, held: Iterable[str]) -> list[str]:
+    """Return the names of indexes of a datasource that were begun before one."""
     root = _name_of(session)
     is_ours = re.compile(re.escape(root + alias) + _STAMP).fullmatch
-    names = sorted(filter(is_ours, _indexes(session, alias)))
-    earlier = names[: names.index(root + suffix)]
-    kept = session.appliance.of(IndexOptions).keep_indices
-    removed = earlier[: max(len(earlier) - kept, 0)]
-    for name in removed:
-        gone = session.request(name.removeprefix(root), method="DELETE")
+    return sorted(name for name in held if is_ours(name) and name < root + suffix)
+
+
+def _delete(session: RunSession, names: Sequence[str]) -> str:
+    for name in names:
+        gone = session.request(name.removeprefix(_name_of(session)), method="DELETE")
         if not gone.is_success and gone.status != 404:
             raise failure(gone, "to remove an index of an earlier run")
-    return ", ".join(removed) or "none"
+    return ", ".join(names) or "none"
 
 
 def _name_of(session: RunSession) -> str:

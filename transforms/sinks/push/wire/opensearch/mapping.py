@@ -59,8 +59,8 @@ def alias_suffix(datasource: str | None) -> str:
     name = (datasource or "").lower()
     if not _NAME.fullmatch(name) or len(name) > MAX_NAME_LETTERS:
         raise ConfigError(
-            f"⟦datasource⟧ {datasource!r}: no part of the name of an index; expected letters,"
-            " digits, `.`, `_` and `-`"
+            f"⟦datasource⟧ {datasource!r}: no part of the name of an index; expected a letter or"
+            " digit, then letters, digits, `.`, `_` and `-`"
         )
     return f"-{name}"
 
