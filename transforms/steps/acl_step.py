@@ -114,7 +114,9 @@ class AclStep(TransformStep):
         """
         if not self._has_decisions or record.action is not Action.ADD or not self._store.has_alone:
             return record
-        acl = self._store.acl_of_document(inspected(record.url.strip()))
+        acl = self._store.acl_of_document(
+            inspected(record.url.strip()), record.provenance.datasource
+        )
         return record if acl is None else self.apply(replace(record, acl=replace(acl, alone=False)))
 
     def _resolve(self, acl: Acl) -> Acl:

@@ -34,6 +34,7 @@ from feedferry.transforms.steps.kept_acls import (
     ACLS_SCHEMA,
     CHANGED_ACLS,
     KEPT_ACLS,
+    OF_SEVERAL,
     load_kept,
     parent_url,
     read_doubts,
@@ -54,10 +55,23 @@ CREATE TABLE memberships (namespace TEXT, folded TEXT, name TEXT, members BLOB);
 CREATE INDEX by_group ON memberships (namespace, folded);
 CREATE TABLE unknown_groups (folded TEXT PRIMARY KEY) WITHOUT ROWID
 """
-_REPLACE = "INSERT OR REPLACE INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ON_CONFLICT = f"""
+ON CONFLICT DO UPDATE SET alone = CASE
+        WHEN acls.alone = {OF_SEVERAL} THEN {OF_SEVERAL}
+        WHEN acls.alone AND acls.datasource IS NOT excluded.datasource THEN {OF_SEVERAL}
+        ELSE excluded.alone END,
+    datasource = excluded.datasource, acl = excluded.acl"""
+_STORE = f"""
+INSERT INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) {_ON_CONFLICT},
+    is_parent = excluded.is_parent, number = excluded.number, origin = excluded.origin,
+    is_incremental = excluded.is_incremental, parent = excluded.parent
+"""
 _HIDE_ALONE = (
-    "INSERT INTO acls VALUES (?, NULL, TRUE, FALSE, ?, FALSE, NULL, ?, NULL)"
-    " ON CONFLICT DO UPDATE SET acl = NULL, alone = TRUE"
+    f"INSERT INTO acls VALUES (?, NULL, TRUE, FALSE, ?, FALSE, NULL, ?, NULL) {_ON_CONFLICT}"
+)
+_DELETE = (
+    f"UPDATE acls SET acl = NULL WHERE alone = {OF_SEVERAL} AND datasource IS ? AND ",
+    f"DELETE FROM acls WHERE alone <> {OF_SEVERAL} AND datasource IS ? AND ",
 )
 _UNPLACED = "\0"
 """Begins the datasource of an ACL whose feed is not known yet; the name of its source follows."""
@@ -71,17 +85,23 @@ class AclStore:
         query = "SELECT EXISTS (SELECT 1 FROM acls WHERE alone)"
         [self.has_alone] = self._stored.execute(query).fetchone()
 
-    def acl_of_document(self, url: str) -> Acl | None:
+    def acl_of_document(self, url: str, datasource: str | None) -> Acl | None:
         """Return the ACL that arrived alone for a document without one, None without such an ACL.
 
         Raise RecordError if it is not known.
         """
-        query = "SELECT acl FROM acls WHERE url = ? AND alone"
+        query = "SELECT acl, alone, datasource FROM acls WHERE url = ? AND alone"
         row = self._stored.execute(query, (url,)).fetchone()
-        if row is not None and row[0] is None:
-            reason = f"the newest ACL of {url!r} is set aside; expected it, or an ACL in the record"
+        if row is None:
+            return None
+        data, alone, stated = row
+        found = "" if data is not None else "is set aside"
+        if alone == OF_SEVERAL and stated != datasource:
+            found = f"is of the datasource {stated!r}"
+        if found:
+            reason = f"the newest ACL of {url!r} {found}; expected it, or an ACL in the record"
             raise RecordError("acl-unknown", reason)
-        return None if row is None else msgspec.msgpack.decode(row[0], type=Acl)
+        return msgspec.msgpack.decode(data, type=Acl)
 
     def acl(self, url: str) -> Acl:
         """Return the ACL of a URL; raise RecordError if there is none, or if it is not known."""
@@ -266,7 +286,7 @@ class _Acls:
             )
         self._sources[stated] = source
         if feedtype == FULL and datasource not in self._begun:
-            self._database.execute("DELETE FROM acls WHERE datasource IS ?", (datasource,))
+            self._delete("TRUE", datasource)
         self._begun.add(datasource)
         if source not in self._datasources:
             row = datasource, f"{_UNPLACED}{source}"
@@ -282,11 +302,9 @@ class _Acls:
         database, url = self._database, record.url.strip()
         datasource = self._datasources.get(record.provenance.source)
         if record.action is Action.DELETE:
-            query = "DELETE FROM acls WHERE url = ? AND datasource IS ?"
-            database.execute(query, (url, datasource))
+            self._delete("url = ?", datasource, url)
         elif record.action is Action.DELETE_PATTERN:
-            query = "DELETE FROM acls WHERE url GLOB ? AND datasource IS ?"
-            database.execute(query, (sqlite_glob(url), datasource))
+            self._delete("url GLOB ?", datasource, sqlite_glob(url))
         elif record.acl is not None:
             self._number += 1
             is_parent = record.acl.inheritance in _INHERITED
@@ -295,9 +313,14 @@ class _Acls:
             of_step = None if origin == url else origin
             state = record.acl.alone, is_parent, self._number, is_incremental
             above = parent_url(record.acl)
-            database.execute(_REPLACE, (url, data, *state, of_step, datasource, above))
+            database.execute(_STORE, (url, data, *state, of_step, datasource, above))
         elif record.action is Action.ADD:
             database.execute("DELETE FROM acls WHERE url = ? AND NOT alone", (url,))
+
+    def _delete(self, condition: str, datasource: str | None, *values: str) -> None:
+        """Remove the ACLs of a datasource; one that replaced another's becomes unknown."""
+        for statement in _DELETE:
+            self._database.execute(statement + condition, (datasource, *values))
 
     def _forget(self, result: Reject | Filtered, item: ReadResult) -> None:
         """Make the ACLs unknown that an item may have replaced.

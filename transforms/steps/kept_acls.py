@@ -47,6 +47,12 @@ CREATE TABLE doubts (number INTEGER, reject BLOB)
 A doubt is a reject that may be a newer version of any ACL up to its number.
 """
 
+OF_SEVERAL = 2
+"""The value of `alone` of an ACL that replaced one that arrived alone in another datasource.
+
+It counts for documents of its own datasource only. Documents of others are in other indexes.
+"""
+
 _VERSION = 1
 _FILE_SCHEMA = f"PRAGMA user_version = {_VERSION}; {ACLS_SCHEMA}"
 _INSERT = "INSERT INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -63,7 +69,7 @@ _FORGET_SENT = (
     "INSERT INTO acls SELECT * FROM before.acls AS old WHERE EXISTS (SELECT 1 FROM sent.acls AS new"
     " WHERE new.url = old.url AND new.acl IS old.acl AND new.alone = old.alone)",
     "INSERT OR IGNORE INTO acls"
-    " SELECT url, NULL, TRUE, FALSE, number, FALSE, origin, datasource, NULL"
+    " SELECT url, NULL, alone, FALSE, number, FALSE, origin, datasource, NULL"
     " FROM (SELECT * FROM before.acls UNION ALL SELECT * FROM sent.acls) WHERE alone",
     "INSERT INTO doubts SELECT * FROM before.doubts UNION SELECT * FROM sent.doubts",
 )
@@ -76,6 +82,7 @@ class KeptAcl(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     url: str
     acl: Acl | None = None
     alone: bool = False
+    of_several: bool = False
     is_parent: bool = False
     number: int = 0
     origin: str | None = None
@@ -201,6 +208,7 @@ def read_kept(path: Path) -> Iterator[KeptAcl]:
                 url=url,
                 acl=None if is_unknown else decode(acl),
                 alone=bool(alone),
+                of_several=alone == OF_SEVERAL,
                 is_parent=bool(is_parent),
                 number=number,
                 origin=origin,
@@ -216,7 +224,8 @@ def replace_kept(path: Path, acls: Iterable[KeptAcl]) -> None:
             _INSERT,
             (
                 (
-                    *(acl.url, None if acl.acl is None else encode(acl.acl), acl.alone),
+                    *(acl.url, None if acl.acl is None else encode(acl.acl)),
+                    OF_SEVERAL if acl.of_several else acl.alone,
                     *(acl.is_parent, acl.number, False, acl.origin, acl.datasource),
                     None if acl.acl is None else parent_url(acl.acl),
                 )

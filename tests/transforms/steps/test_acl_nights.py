@@ -30,13 +30,17 @@ UNKNOWN = "?"
 
 
 class Kept(NamedTuple):
-    """The last ACL of a URL: one name that it permits, or UNKNOWN."""
+    """The last ACL of a URL: one name that it permits, or UNKNOWN.
+
+    One `of_several` has replaced an ACL that arrived alone in another datasource.
+    """
 
     name: str
     datasource: str | None
     is_alone: bool
     is_parent: bool
     parent: str | None = None
+    of_several: bool = False
 
 
 class Model:
@@ -47,26 +51,39 @@ class Model:
 
     def begin(self, at: Provenance) -> None:
         if at.feedtype == "full":
-            others = {
-                path: acl for path, acl in self.acls.items() if acl.datasource != at.datasource
-            }
-            self.acls = others
+            for path in [*self.acls]:
+                self.delete(path, at)
+
+    def delete(self, path: str, at: Provenance) -> None:
+        acl = self.acls.get(path)
+        if acl is None or acl.datasource != at.datasource:
+            return
+        if acl.of_several:
+            self.acls[path] = acl._replace(name=UNKNOWN)
+        else:
+            del self.acls[path]
+
+    def store(self, path: str, acl: Kept) -> None:
+        before = self.acls.get(path)
+        is_other = before is not None and before.is_alone and before.datasource != acl.datasource
+        if before is not None and (before.of_several or is_other):
+            acl = acl._replace(is_alone=True, of_several=True)
+        self.acls[path] = acl
 
     def add(self, item: ReadResult) -> None:
         assert isinstance(item, Record | Reject)
         path = (item.url or "").removeprefix(HOST)
         if isinstance(item, Reject):
-            self.acls[path] = Kept(UNKNOWN, item.source.partition("-")[0], True, is_parent=False)
+            self.store(path, Kept(UNKNOWN, item.source.partition("-")[0], True, is_parent=False))
             return
         at, acl = item.provenance, item.acl
         if item.action is Action.DELETE:
-            if path in self.acls and self.acls[path].datasource == at.datasource:
-                del self.acls[path]
+            self.delete(path, at)
         elif acl is not None:
             above = acl.inherit_from and acl.inherit_from.removeprefix(HOST)
             name = acl.principals[0].name if acl.principals else ""
             is_parent = acl.inheritance is not None
-            self.acls[path] = Kept(name, at.datasource, acl.alone, is_parent, above)
+            self.store(path, Kept(name, at.datasource, acl.alone, is_parent, above))
         elif path in self.acls and not self.acls[path].is_alone:
             del self.acls[path]
 
@@ -78,7 +95,8 @@ class Model:
             acl = self.acls.get(item.url.removeprefix(HOST))
             if acl is None or not acl.is_alone:
                 return "public"
-            if acl.name == UNKNOWN:
+            is_other = acl.of_several and acl.datasource != item.provenance.datasource
+            if acl.name == UNKNOWN or is_other:
                 return "acl-unknown"
             name, above = acl.name, acl.parent
         else:

@@ -73,6 +73,43 @@ def test_the_last_known_acl_counts_in_later_runs(
     assert [" ".join(sorted(text.split())) for text in job.run(*last)] == expected
 
 
+A, B = feed("a"), feed("b")
+SEVERAL = [alone("x", "ann", A), alone("x", "bob", B)]
+
+
+@pytest.mark.parametrize(
+    ("nights", "expected"),
+    [
+        ([SEVERAL], "acl-unknown bob"),
+        ([SEVERAL, [alone("x", "cid", B)]], "acl-unknown cid"),
+        ([SEVERAL, [deleted("x", B)]], "acl-unknown acl-unknown"),
+        ([SEVERAL, [deleted("x", A)]], "acl-unknown bob"),
+        ([SEVERAL, [document("y", feed("b", "full"))]], "acl-unknown acl-unknown"),
+        ([SEVERAL, [rejected("x", at=B)], [alone("x", "bob", B)]], "acl-unknown bob"),
+        ([SEVERAL[:1], [rejected("x", at=B)]], "acl-unknown acl-unknown"),
+        (
+            [
+                SEVERAL[:1],
+                [document("y", B), rejected("x", at=B)],
+                [document("y", feed("a", "full"))],
+            ],
+            "acl-unknown acl-unknown",
+        ),
+        ([SEVERAL, [alone("x", "ann", A)]], "ann acl-unknown"),
+        ([SEVERAL[:1], [document("x", B, own_acl("bob"))]], "acl-unknown bob"),
+        ([SEVERAL[:1]], "ann ann"),
+    ],
+)
+def test_an_acl_of_another_datasource_does_not_open_a_document(
+    nights: Sequence[Sequence[ReadResult]], expected: str, tmp_path: Path
+) -> None:
+    job = Nights(tmp_path)
+    for items in nights:
+        job.run(*items)
+    replace_kept(job.store, [*read_kept(job.store)])  # as an export and an import
+    assert job.run(document("x", A), document("x", B)) == expected.split()
+
+
 def test_the_bytes_of_a_job_without_related_acls_are_not_kept(tmp_path: Path) -> None:
     job = Nights(tmp_path)
     assert job.run(document("x", stated=own_acl("ann")), document("y")) == ["ann", "public"]
