@@ -26,6 +26,11 @@ from feedferry.transforms.formats.holding.values import is_absolute
 _ADD, _UPDATE = Action.ADD, Action.UPDATE
 _UPDATE_INDEX, _DELETE_PATTERN = Action.UPDATE_INDEX, Action.DELETE_PATTERN
 
+_INEXACT = (
+    "the decision of a chain of ACLs, in parts or layers; expected one ACL: convert the feeds that"
+    " the decision was made of"
+)
+
 
 def hold(
     holds: Holds,
@@ -47,6 +52,7 @@ def hold(
         if any(refusal_of(kind, holds, target) for kind in kinds)
     )
     leaves_out = not (holds.keeps_acls_alone or Kind.ALONE in holds.refuses)
+    has_one_acl = "acl" in holds.fields and not holds.decisions
     expands = Action.DELETE in holds.actions and _DELETE_PATTERN not in holds.actions
 
     def adapt(record: Record) -> Adapted:
@@ -59,6 +65,8 @@ def hold(
                 return _expand_pattern(record, target, adapt), ()
             if refuse is not None:
                 refuse(record)
+            if has_one_acl and acl is not None and acl.decision:
+                raise RecordError("acl-inexact", _INEXACT)
             draft = Draft(record)
             if is_acl and leaves_out:
                 return left_out(draft)

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from feedferry.schemas.acl import Acl
+from feedferry.schemas.acl import Access, Acl, AclLayer, Principal, Scope
 from feedferry.schemas.record import (
     Action,
     Authmethod,
@@ -97,3 +97,12 @@ def test_an_update_of_some_fields_is_rejected_and_an_acl_alone_is_not() -> None:
     assert rejected(update).code == "partial-update"
     alone = Record(url=RECORD.url, action=Action.UPDATE, acl=Acl(alone=True))
     assert adapted(alone) == (alone, [])
+
+
+def test_a_decision_of_a_chain_is_rejected_by_a_format_of_single_acls() -> None:
+    """It was written as an ACL that permits nobody, which no account had."""
+    staff = Principal(name="staff", scope=Scope.GROUP, access=Access.PERMIT)
+    layers = tuple(AclLayer(part=part, principals=(staff,)) for part in (0, 1))
+    [outcome], _ = adapter(Target(format="gsa-feed"))(replace(RECORD, acl=Acl(decision=layers)))
+    assert isinstance(outcome, Reject)
+    assert outcome.code == "acl-inexact"
