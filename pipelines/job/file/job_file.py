@@ -343,6 +343,8 @@ def _typed(key: JobKey, value: object) -> object:
         is_typed = isinstance(value, tuple(_PYTHON_TYPES[str(name)] for name in names))
         if not is_typed or isinstance(value, bool) or value == "":
             _check(key, str(value))  # raises ConfigError with the best message
+            if value == "":
+                raise ValueError("an empty text; expected a value")
             raise ValueError(f"{value!r}; expected {key.expected}, in quotes")
     if isinstance(value, str) and "\0" in value and key.declared.value is not DELIMITER:
         raise ValueError("a NUL character; expected a text without it")
