@@ -308,8 +308,6 @@ class SpanConversion:
                     yield from self._adapt_one(item, result)
                 elif isinstance(item, Filtered | Reject):
                     yield from self._set_aside(item, result)
-                    if isinstance(item, Filtered):
-                        yield from self._withholding.of_filtered(item, result)
         yield from self._withholding.at_end()
 
     def _adapt_one(self, stated: Record, origin: Record) -> Iterator[Record]:

@@ -129,16 +129,16 @@ class SpanAccount:
             )
 
     def withhold(self, record: Record, reject: Reject) -> None:
-        """Count and list a record that hides a document, by the reject of its new version."""
+        """Count and list a record that hides a document, next to the reject of the document."""
         self.counts["expanded"][record.action.value] += 1
         url, datasource = record.url, record.provenance.datasource
         self._withheld.write(withheld_line(url, datasource, reject))
-        detail = f"{url!r} is set aside; no user finds it until its next version comes"
+        detail = f"{url!r} is rejected; no user finds it until its next version comes"
         self._note_at(reject, "withheld", detail)
 
     def leave_shown(self, url: str, reject: Reject) -> None:
-        """Count a document that was set aside and whose earlier version is not hidden."""
-        detail = f"{url!r} is set aside; the target may show an earlier version as before"
+        """Count a rejected document whose earlier version is not hidden."""
+        detail = f"{url!r} is rejected; the target may show an earlier version as before"
         self._note_at(reject, "not-withheld", detail)
 
     def _note_at(self, reject: Reject, code: str, detail: str) -> None:

@@ -1,22 +1,16 @@
-"""Documents that were set aside, which the target shows to no user until their next version."""
+"""Rejected documents that the target shows to no user until their next good version."""
 
 from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from feedferry.schemas.errors import RecordError
-from feedferry.schemas.feed import FULL, FeedHeader
+from feedferry.schemas.feed import FeedHeader
 from feedferry.schemas.record import Provenance, Record, withheld
-from feedferry.schemas.reject import Filtered, Reject, reject_record
-from feedferry.schemas.sent_document import UNCHANGED
+from feedferry.schemas.reject import Reject
 from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.conversion.feed_targets import FeedTargets
 from feedferry.transforms.conversion.span_account import SpanAccount
-from feedferry.transforms.formats.holding.acl_metadata import is_acl_name
 from feedferry.transforms.steps import AppliedSteps
-from feedferry.transforms.steps.step import STAGE
-
-_FILTERED = "filtered"
 
 
 class Withholding:
@@ -30,7 +24,7 @@ class Withholding:
     def __init__(
         self, settings: Settings, feeds: FeedTargets, account: SpanAccount, steps: AppliedSteps
     ) -> None:
-        self._target = settings.target
+        self._datasource = settings.target.datasource
         self._is_on = settings.withhold
         self._feeds = feeds
         self._account = account
@@ -46,18 +40,6 @@ class Withholding:
             self._waiting.append(replace(reject, data=b""))
         else:
             yield from self._make(current, reject)
-
-    def of_filtered(self, filtered: Filtered, record: Record) -> Iterator[Record]:
-        """Yield the ACLs of a record with an ACL that a step filters.
-
-        Without an ACL, all users may see it. The index of a full feed has no earlier version.
-        """
-        is_full = (self._target.feedtype or record.provenance.feedtype) == FULL
-        is_secure = record.crawl is not None and record.crawl.secure
-        is_acl = record.acl is not None or any(is_acl_name(meta.name) for meta in record.metadata)
-        if (is_acl or is_secure) and not is_full and filtered.code != UNCHANGED:
-            reason = RecordError(_FILTERED, f"the step {filtered.code!r} filters its ACL")
-            yield from self.of_reject(reject_record(record, reason, stage=STAGE))
 
     def of_feed(self, feed: Provenance | FeedHeader) -> Iterator[Record]:
         """Yield the ACLs of the rejects that wait for a feed."""
@@ -75,7 +57,7 @@ class Withholding:
 
     def _make(self, feed: Provenance | FeedHeader, reject: Reject) -> Iterator[Record]:
         datasource = reject.datasource or feed.datasource
-        is_known = datasource is not None or self._target.datasource is not None
+        is_known = datasource is not None or self._datasource is not None
         provenance = Provenance(
             source=reject.source,
             span=reject.span,

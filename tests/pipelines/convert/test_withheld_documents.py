@@ -176,33 +176,6 @@ def test_a_run_without_rejects_has_no_list_also_of_an_earlier_run() -> None:
     assert not Path("out/withheld.csv").exists()
 
 
-FILTERED = (
-    PLAIN.replace("<content>", FOLDER.replace(f' url="{HOST}nowhere/"', "") + "<content>"),
-    FOLDER.replace("nowhere/", "plain"),
-    PLAIN.replace(
-        "<content>", '<metadata><meta name="Google:AclUsers" content="bob"/></metadata><content>'
-    ),
-)
-
-
-@pytest.mark.parametrize("filtered", FILTERED)
-def test_a_document_whose_new_acl_is_filtered_is_hidden(filtered: str, here: Path) -> None:
-    put(here / "steps.yaml", b"transform: [{drop: {principal: bob}}]\n")
-    feed(filtered, STAFF.replace(CHAIN, ""))
-    lines = written("--transform", "steps.yaml")
-    assert lines == [("update", "plain", []), ("index", "staff", ["*"])]
-    [line] = Path("out/withheld.csv").read_text("utf-8").splitlines()[1:]
-    assert line == f"{HOST}plain,docs,filtered,feed.xml:1 (byte 94),the step 'drop' filters its ACL"
-
-
-def test_a_document_without_an_acl_and_one_of_a_full_feed_are_filtered_only(here: Path) -> None:
-    put(here / "steps.yaml", b"transform: [{drop: {url: '*plain'}}]\n")
-    feed(PLAIN, STAFF.replace(CHAIN, ""))
-    assert written("--transform", "steps.yaml") == [("index", "staff", ["*"])]
-    feed(FILTERED[0], STAFF.replace(CHAIN, ""), feedtype="full")
-    assert written("--transform", "steps.yaml") == [("index", "staff", ["*"])]
-
-
 def test_nothing_is_hidden_without_withhold_and_the_account_says_so() -> None:
     feed(PLAIN, BROKEN)
     assert written("--no-withhold") == [("index", "plain", ["*"])]

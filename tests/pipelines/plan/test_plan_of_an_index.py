@@ -51,7 +51,7 @@ def test_a_plan_says_that_nothing_is_withheld(
     lines = plan(here, capsys, "--set", "rejects.withhold=false")
     assert WITHHELD not in lines
     [notice] = [line for line in lines if line.startswith("notice    not-withheld: 1")]
-    assert notice.endswith("is set aside; the target may show an earlier version as before")
+    assert notice.endswith("is rejected; the target may show an earlier version as before")
 
 
 def test_a_plan_as_json_has_the_datasources_of_full_feeds(
