@@ -1,9 +1,12 @@
 """Keys of a job for options that only some formats or appliances have."""
 
 from collections.abc import Iterator
-from typing import Annotated, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
+
+Own = TypeVar("Own", bound=msgspec.Struct)
+"""A struct of options."""
 
 
 class OwnKey(msgspec.Struct, frozen=True, kw_only=True):

@@ -125,6 +125,8 @@ def check_protection(record: Record, kit: FormatKit, target: Target) -> None:
     if has_loss:
         return
     before = of_record(record)
+    if kit.format.needs_decisions:  # those that inherit from it have decisions of their own
+        before = before._replace(kind="")
     if record.acl is not None and record.acl.alone:  # no document is written with it
         before = before._replace(is_secure=False, unread=frozenset())
     for text in texts:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from importlib import import_module
-from typing import IO, Any, NamedTuple, Protocol, TypeVar
+from typing import IO, Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -16,6 +16,7 @@ from feedferry.schemas.errors import ConfigError, FormatError
 from feedferry.schemas.feed import Feed, FeedHeader
 from feedferry.schemas.membership import RecordOrMembership
 from feedferry.schemas.notice import Loss, Notice
+from feedferry.schemas.own_key import Own
 from feedferry.schemas.record import Action, Crawl, Record
 from feedferry.schemas.reject import Filtered, Reject
 from feedferry.schemas.span import Span, SpanEnd
@@ -53,7 +54,6 @@ Adapted = tuple[tuple[Outcome, ...], tuple[Loss, ...]]
 """The outcomes of one record, at least one, and its losses."""
 
 Adapter = Callable[[Record], Adapted]
-Own = TypeVar("Own", bound=msgspec.Struct)
 
 
 class OwnOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -39,9 +39,10 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Receiver,
 
 
 def files(spool: Path) -> list[str]:
-    """What stands in a spool, but for its lock and its index."""
+    """What stands in a spool, but for its lock and its indexes."""
     paths = (path.relative_to(spool).as_posix() for path in spool.rglob("*") if path.is_file())
-    return sorted(path for path in paths if path != "lock" and not path.startswith("index"))
+    made = ("lock", "index", "cluster")
+    return sorted(path for path in paths if not path.startswith(made))
 
 
 def answer(port: int, raw: bytes) -> bytes:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from feedferry.schemas.acl import Acl
 from feedferry.schemas.content import decode
 from feedferry.schemas.errors import RecordError
-from feedferry.schemas.record import Content, Field, Meta, Record
+from feedferry.schemas.record import Arrival, Content, Field, Meta, Record
 from feedferry.transforms.content_types.document_text import is_plain_text, is_text, text_of
 from feedferry.transforms.formats.base import Adapter, Target
 from feedferry.transforms.formats.fast_path.columns.holes import (
@@ -59,6 +59,8 @@ def _fit(draft: Draft, *, has_pipeline: bool, named: dict[str, str], max_bytes: 
         return
     content = draft.record.content
     if content is not None:
+        if draft.record.arrival is not Arrival.PUSHED:
+            draft.change(arrival=Arrival.PUSHED)
         _fit_content(draft, content, has_pipeline=has_pipeline, max_bytes=max_bytes)
     if draft.record.charset is not None:
         draft.change(charset=None)

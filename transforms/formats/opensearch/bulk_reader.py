@@ -46,7 +46,7 @@ def read(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
 ) -> Iterator[ReadResult]:
     """Yield a record for each action, and a reject for lines that are none."""
-    offset, number, begin, line_number = span.offset, span.line, span.offset, span.line
+    offset, number, begin, line_number = span.offset, span.line - 1, span.offset, span.line
     pending = b""
     for line in stream:
         number += 1
@@ -70,8 +70,9 @@ def split(
     stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
 ) -> Iterator[Span]:
     """Yield spans of about `span_bytes`, each of which begins with an action."""
-    ordinal = begin = end = begin_line = 0
-    for number, line in enumerate(stream):
+    ordinal = begin = end = 0
+    begin_line = 1
+    for number, line in enumerate(stream, 1):
         if begins_action(line) and end - begin >= span_bytes:
             yield Span(
                 source=source, ordinal=ordinal, offset=begin, length=end - begin, line=begin_line

@@ -15,8 +15,8 @@ import msgspec
 from feedferry.schemas.account import Chunk
 from feedferry.schemas.check import CheckLine
 from feedferry.schemas.feed import FULL
+from feedferry.schemas.own_key import Own
 from feedferry.schemas.record import Record
-from feedferry.transforms.formats.base import Own
 from feedferry.transforms.sinks.push.model import (
     REQUEST_BYTES_LIMIT,
     ApplianceResponse,
