@@ -187,14 +187,15 @@ def push(**words: object) -> int:
 
     with show_start(words):
         from feedferry.pipelines.cli.results.result_observer import observer_of
-        from feedferry.pipelines.job.file.job_file import words_with_set
         from feedferry.pipelines.options.push_options import parse_push
         from feedferry.pipelines.push.engine import plan_push
         from feedferry.pipelines.push.engine import push as push_runs
         from feedferry.pipelines.report.push_report import plan_text
-        from feedferry.transforms.sinks.push.wire.address import find_kind
 
         if words.get("overrides") and words.get("url"):
+            from feedferry.pipelines.job.file.job_file import words_with_set
+            from feedferry.transforms.sinks.push.wire.address import find_kind
+
             kind, _ = find_kind(str(words["url"]))
             words = words_with_set({**words, "to_format": kind.default_format})
         options, target = parse_push(words)
