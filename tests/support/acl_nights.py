@@ -5,9 +5,12 @@ from pathlib import Path
 from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from feedferry.schemas.record import Action, Provenance, Record
 from feedferry.schemas.reject import Reject
-from feedferry.transforms.formats import ReadResult
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import JSONL, ReadOptions, ReadResult
+from feedferry.transforms.formats.fast_path.elements.singly import singly
+from feedferry.transforms.sources import SpanRequest, read_span
 from feedferry.transforms.steps import read_steps
-from feedferry.transforms.steps.kept_acls import KEPT_ACLS, remember_acls
+from feedferry.transforms.steps.kept_acls import CHANGED_ACLS, KEPT_ACLS, remember_acls
 from support.stated_inputs import StatedInputs
 
 HOST = "http://h.example/"
@@ -39,13 +42,31 @@ class Nights:
             remember_acls(work / KEPT_ACLS, self.store)  # as after a kill
         return [*filter(None, map(outcome, results))]
 
+    def changed(self) -> dict[tuple[str, str], str]:
+        """Return the readers that the last run sends again, by datasource and path."""
+        work = self.folder / f"run-{self._count}"
+        path = work / CHANGED_ACLS
+        if not path.exists():
+            return {}
+        applied = read_steps(self.folder / "steps.yaml").of_changed_acls().make(work)
+        span = Span(source=path.name, path=str(path), format=JSONL.name)
+        found = {}
+        for record in singly(read_span(SpanRequest(span=span, options=ReadOptions()))):
+            if isinstance(record, Record):
+                key = record.provenance.datasource or "", record.url.removeprefix(HOST)
+                [found[key]] = map(readers_of, applied.apply(record))
+        return found
+
 
 def outcome(result: object) -> str:
+    is_update = isinstance(result, Record) and result.action is not Action.ADD
+    return "" if is_update else readers_of(result)
+
+
+def readers_of(result: object) -> str:
     if isinstance(result, Reject):
         return result.code
     assert isinstance(result, Record)
-    if result.action is not Action.ADD:
-        return ""
     if result.acl is None:
         return "public"
     layers = result.acl.decision or ()

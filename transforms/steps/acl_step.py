@@ -88,7 +88,7 @@ class AclStep(TransformStep):
         self._rules = rules
         self._has_decisions = rules.mode == "decision"
         self.is_of_model = self.is_of_elements = self._has_decisions
-        self._effective = _Decided[Acl, Acl]()
+        self._effective = _Decided[tuple[Acl, str | None], Acl]()
         if stored is not None:
             store = self._store = AclStore(stored)
             acl_of = lru_cache(maxsize=_CACHED)(store.acl)
@@ -104,7 +104,9 @@ class AclStep(TransformStep):
             return self._with_acl_alone(record)
         if self._has_decisions and not record.acl.inherits:
             return record
-        acl = self._effective.get(record.acl) or self._resolve(record.acl)
+        datasource = record.provenance.datasource
+        known = self._effective.get((record.acl, datasource))
+        acl = known or self._resolve(record.acl, datasource)
         return record if acl == record.acl else replace(record, acl=acl)
 
     def _with_acl_alone(self, record: Record) -> Record:
@@ -119,13 +121,13 @@ class AclStep(TransformStep):
         )
         return record if acl is None else self.apply(replace(record, acl=replace(acl, alone=False)))
 
-    def _resolve(self, acl: Acl) -> Acl:
-        """Return the ACL with what it and its chain come to."""
+    def _resolve(self, acl: Acl, datasource: str | None) -> Acl:
+        """Return the ACL with what it and its chain come to for a datasource."""
         if self._has_decisions:
-            return self._with_decision(acl)
+            return self._with_decision(acl, datasource)
         if not acl.inherits and self._rules.groups is None:
             return replace(acl, inheritance=None)
-        decision = flatten(self._expanded.resolve(acl))
+        decision = flatten(self._expanded.resolve(acl, datasource))
         if not decision.is_exact and self._rules.inexact == "reject":
             raise RecordError(
                 "acl-inexact",
@@ -135,10 +137,12 @@ class AclStep(TransformStep):
         [layer] = decision.parts[0].layers
         principals = (*layer.denies.values(), *layer.permits.values())
         effective = Acl(principals=principals, alone=acl.alone)
-        return self._effective.keep(acl, effective, len(acl.principals) + len(principals))
+        size = len(acl.principals) + len(principals)
+        return self._effective.keep((acl, datasource), effective, size)
 
-    def _with_decision(self, acl: Acl) -> Acl:
-        decision = fit(self._chains.resolve(acl)) or fit(self._expanded.resolve(acl))
+    def _with_decision(self, acl: Acl, datasource: str | None) -> Acl:
+        decision = fit(self._chains.resolve(acl, datasource))
+        decision = decision or fit(self._expanded.resolve(acl, datasource))
         if decision is None:
             raise RecordError(
                 "acl-complex",
@@ -146,35 +150,39 @@ class AclStep(TransformStep):
                 " layers; expected a shorter chain, or groups to expand",
             )
         decided = replace(acl, decision=layers_of(decision))
-        return self._effective.keep(acl, decided, len(acl.principals) + decision.size)
+        size = len(acl.principals) + decision.size
+        return self._effective.keep((acl, datasource), decided, size)
 
 
 class _Chains:
     """Decides what ACLs and all above them come to, each chain once.
 
-    `acl_of` returns the ACL of a URL. With `members_of`, a group is replaced by its users, and by
-    those of its groups.
+    `acl_of` returns the ACL of a URL for documents of a datasource. With `members_of`, a group is
+    replaced by its users, and by those of its groups.
     """
 
     def __init__(
         self,
-        acl_of: Callable[[str], Acl],
+        acl_of: Callable[[str, str | None], Acl],
         *,
         members_of: Callable[[Member], tuple[Member, ...] | None] | None,
     ) -> None:
         self._acl = acl_of
         self._members_of = members_of
-        self._inherited = _Decided[str, tuple[ChainDecision, Inheritance]]()
+        self._inherited = _Decided[tuple[str, str | None], tuple[ChainDecision, Inheritance]]()
         self._entries = _Decided[Principal, Entries]()
 
-    def resolve(self, acl: Acl) -> ChainDecision:
+    def resolve(self, acl: Acl, datasource: str | None) -> ChainDecision:
         """Return the decision of an ACL and all above it; raise RecordError without one."""
         decision, parent = self._decide(acl), _parent_of(acl)
         if parent is None:
             return decision
-        return inherit(decision, *self._inherited.get(parent) or self._resolve_parents(parent))
+        known = self._inherited.get((parent, datasource))
+        return inherit(decision, *known or self._resolve_parents(parent, datasource))
 
-    def _resolve_parents(self, url: str) -> tuple[ChainDecision, Inheritance]:
+    def _resolve_parents(
+        self, url: str, datasource: str | None
+    ) -> tuple[ChainDecision, Inheritance]:
         """Return the decision of an ACL and its chain, and how its children inherit it."""
         chain: list[tuple[Acl, Inheritance]] = []
         urls: dict[str, None] = {}
@@ -187,14 +195,14 @@ class _Chains:
                 found = f"more than {MAX_CHAIN} ACLs above {url!r}"
                 raise RecordError("acl-chain-too-long", f"{found}; expected a shorter chain")
             urls[following] = None
-            acl = self._acl(following)
+            acl = self._acl(following, datasource)
             chain.append((acl, _rule_of(acl, following)))
             following = _parent_of(acl)
         (top, rule), *others = reversed(chain)
         decision = self._decide(top)
         for acl, next_rule in others:
             decision, rule = inherit(self._decide(acl), decision, rule), next_rule
-        return self._inherited.keep(url, (decision, rule), decision.size)
+        return self._inherited.keep((url, datasource), (decision, rule), decision.size)
 
     def _decide(self, acl: Acl) -> ChainDecision:
         """Return the decision of an ACL without its parents."""

@@ -1,7 +1,8 @@
 """The ACLs and groups of a run, stored in an SQLite file before records are converted.
 
-The last ACL of a URL counts, and the members of all memberships of a group. What is set aside on
-the way makes others unknown, so that no document is opened by an older or incomplete statement:
+The last ACL of a URL in each datasource counts, and the members of all memberships of a group. What
+is set aside on the way makes others unknown, so that no document is opened by an older or
+incomplete statement:
 
 - A record with a URL, rejected or filtered: the ACL of that URL, until it is stated again.
 - A part of the inputs without a URL: it may be any ACL, so that all ACLs before it are doubtful.
@@ -14,7 +15,7 @@ The file of a run of a job begins with the ACLs that the job keeps (see `kept_ac
 """
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -34,7 +35,6 @@ from feedferry.transforms.steps.kept_acls import (
     ACLS_SCHEMA,
     CHANGED_ACLS,
     KEPT_ACLS,
-    OF_SEVERAL,
     load_kept,
     parent_url,
     read_doubts,
@@ -49,68 +49,76 @@ from feedferry.transforms.storage.storage import LocalStorage
 _SCHEMA = f"""
 {ACLS_SCHEMA};
 CREATE INDEX by_parent ON acls (parent) WHERE parent NOT NULL;
-CREATE TABLE earlier (url TEXT PRIMARY KEY, acl BLOB) WITHOUT ROWID;
+CREATE TABLE earlier (
+    url TEXT, datasource TEXT, acl BLOB, PRIMARY KEY (url, datasource)
+) WITHOUT ROWID;
+CREATE TABLE datasources (stated TEXT PRIMARY KEY, datasource TEXT) WITHOUT ROWID;
 CREATE INDEX by_origin ON acls (origin) WHERE origin NOT NULL;
 CREATE TABLE memberships (namespace TEXT, folded TEXT, name TEXT, members BLOB);
 CREATE INDEX by_group ON memberships (namespace, folded);
 CREATE TABLE unknown_groups (folded TEXT PRIMARY KEY) WITHOUT ROWID
 """
-_ON_CONFLICT = f"""
-ON CONFLICT DO UPDATE SET alone = CASE
-        WHEN acls.alone = {OF_SEVERAL} THEN {OF_SEVERAL}
-        WHEN acls.alone AND acls.datasource IS NOT excluded.datasource THEN {OF_SEVERAL}
-        ELSE excluded.alone END,
-    datasource = excluded.datasource, acl = excluded.acl"""
-_STORE = f"""
-INSERT INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) {_ON_CONFLICT},
-    is_parent = excluded.is_parent, number = excluded.number, origin = excluded.origin,
-    is_incremental = excluded.is_incremental, parent = excluded.parent
+_STORE = "INSERT OR REPLACE INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_HIDE_ALONE = """
+INSERT INTO acls VALUES (?, ?, NULL, TRUE, FALSE, ?, FALSE, NULL, NULL)
+ON CONFLICT DO UPDATE SET alone = TRUE WHERE acl IS NULL
 """
-_HIDE_ALONE = (
-    f"INSERT INTO acls VALUES (?, NULL, TRUE, FALSE, ?, FALSE, NULL, ?, NULL) {_ON_CONFLICT}"
+_MAY_BE_PARENT = "(is_parent OR alone)"
+"""The condition of ACLs that are parents of others. An ACL of a document only is not kept."""
+_IS_DOUBTFUL = f"""
+SELECT 1 FROM acls WHERE url = ?1 AND acl NOT NULL AND number <= ?3 AND (
+    datasource = ?2
+    OR NOT EXISTS (SELECT 1 FROM acls WHERE url = ?1 AND datasource = ?2 AND {_MAY_BE_PARENT})
 )
-_DELETE = (
-    f"UPDATE acls SET acl = NULL WHERE alone = {OF_SEVERAL} AND datasource IS ? AND ",
-    f"DELETE FROM acls WHERE alone <> {OF_SEVERAL} AND datasource IS ? AND ",
-)
+"""
 _UNPLACED = "\0"
 """Begins the datasource of an ACL whose feed is not known yet; the name of its source follows."""
 
 
 class AclStore:
-    """Looks up the ACLs and groups that `store_acls` has stored."""
+    """Looks up the ACLs and groups that `store_acls` has stored.
+
+    For a document, the ACL of a URL in its own datasource counts. Without such an ACL, those of all
+    other datasources count, and must be the same: it is not known which of them is right.
+    """
 
     def __init__(self, path: Path) -> None:
         self._stored = read_scratch(path)
         query = "SELECT EXISTS (SELECT 1 FROM acls WHERE alone)"
         [self.has_alone] = self._stored.execute(query).fetchone()
+        self._datasources = dict(self._stored.execute("SELECT * FROM datasources"))
 
     def acl_of_document(self, url: str, datasource: str | None) -> Acl | None:
         """Return the ACL that arrived alone for a document without one, None without such an ACL.
 
         Raise RecordError if it is not known.
         """
-        query = "SELECT acl, alone, datasource FROM acls WHERE url = ? AND alone"
-        row = self._stored.execute(query, (url,)).fetchone()
-        if row is None:
-            return None
-        data, alone, stated = row
-        found = "" if data is not None else "is set aside"
-        if alone == OF_SEVERAL and stated != datasource:
-            found = f"is of the datasource {stated!r}"
-        if found:
-            reason = f"the newest ACL of {url!r} {found}; expected it, or an ACL in the record"
+        acls = self._find("alone", url, datasource)
+        if fault := _fault_of(acls):
+            reason = f"the newest ACL of {url!r} {fault}; expected it, or an ACL in the record"
             raise RecordError("acl-unknown", reason)
-        return msgspec.msgpack.decode(data, type=Acl)
+        return msgspec.msgpack.decode(acls[0][1], type=Acl) if acls else None
 
-    def acl(self, url: str) -> Acl:
-        """Return the ACL of a URL; raise RecordError if there is none, or if it is not known."""
-        row = self._stored.execute("SELECT acl FROM acls WHERE url = ?", (url,)).fetchone()
-        if row is None or row[0] is None:
-            found = "the inputs have no ACL" if row is None else "the newest ACL is set aside"
+    def acl(self, url: str, datasource: str | None) -> Acl:
+        """Return the ACL that documents of a datasource inherit from a URL.
+
+        Raise RecordError if there is none, or if it is not known.
+        """
+        acls = self._find(_MAY_BE_PARENT, url, datasource) or self._find("TRUE", url, datasource)
+        fault = _fault_of(acls)
+        if fault or not acls:
+            found = f"the newest ACL {fault}" if fault else "the inputs have no ACL"
             reason = f"an ACL inherits from {url!r}, of which {found}; expected it in the inputs"
             raise RecordError("acl-chain-broken", reason)
-        return msgspec.msgpack.decode(row[0], type=Acl)
+        return msgspec.msgpack.decode(acls[0][1], type=Acl)
+
+    def _find(self, condition: str, url: str, datasource: str | None) -> list[tuple[str, bytes]]:
+        """Return the ACL of a URL in a datasource, or else those of others; each with a name."""
+        stated = datasource or ""
+        own = self._datasources.get(stated, stated)
+        query = f"SELECT datasource, acl FROM acls WHERE url = ? AND {condition}"
+        acls = self._stored.execute(query, (url,)).fetchall()
+        return [acl for acl in acls if acl[0] == own] or acls
 
     def members(self, group: Member) -> tuple[Member, ...] | None:
         """Return the members of a group, None without a membership.
@@ -131,6 +139,14 @@ class AclStore:
             return None
         decode = msgspec.msgpack.Decoder(tuple[Member, ...]).decode
         return tuple(dict.fromkeys(member for data in memberships for member in decode(data)))
+
+
+def _fault_of(acls: Sequence[tuple[str, bytes | None]]) -> str:
+    """Return why it is not known which of the ACLs of a URL counts; an empty text if it is."""
+    if any(data is None for _, data in acls):
+        return "is set aside"
+    different = [name for name, data in acls if data != acls[0][1]]
+    return f"differs between {acls[0][0]!r} and {different[0]!r}" if different else ""
 
 
 def count_parents(path: Path) -> tuple[int, str]:
@@ -164,7 +180,7 @@ def store_acls(
     *,
     is_read: bool,
 ) -> None:
-    """Store the last ACL of each URL, and the groups, after the steps before this one.
+    """Store the last ACLs of URLs, and the groups, after the steps before this one.
 
     The inputs are read only if `is_read`. The rejects of groups, without bytes to be replayed, are
     in a file for the account of the run. Rejects that the operator accepts make nothing doubtful.
@@ -235,8 +251,8 @@ class _Acls:
         self._inputs = inputs
         self._feed: tuple[str, str | None, str | None] | None = None
         self._sources: dict[str | None, str] = {}
-        self._datasources: dict[str, str | None] = {}
-        self._begun: set[str | None] = set()
+        self._datasources: dict[str, str] = {}
+        self._begun: set[str] = set()
         [self.begin] = database.execute("SELECT ifnull(max(number), 0) FROM acls").fetchone()
         self._number: int = self.begin
 
@@ -262,10 +278,10 @@ class _Acls:
         if last is None:
             return
         number, reject = last
-        doubtful = "SELECT 1 FROM acls WHERE url = ? AND acl NOT NULL AND number <= ?"
-        stated = "SELECT DISTINCT parent FROM acls WHERE acl NOT NULL AND parent NOT NULL"
-        for (parent,) in self._database.execute(f"{stated} AND number > ?", (self.begin,)):
-            if self._database.execute(doubtful, (parent, number)).fetchone():
+        heirs = "FROM acls WHERE acl NOT NULL AND parent NOT NULL AND number > ?"
+        query = f"SELECT DISTINCT parent, datasource {heirs}"
+        for parent, datasource in self._database.execute(query, (self.begin,)):
+            if self._database.execute(_IS_DOUBTFUL, (parent, datasource, number)).fetchone():
                 raise _doubtful(reject, f"a newer ACL of {parent!r}, from which others inherit")
 
     def _enter(self, feed: Provenance | FeedHeader) -> None:
@@ -278,7 +294,8 @@ class _Acls:
             return
         self._feed = source, stated, feed.feedtype
         earlier = self._sources.get(stated, source)
-        datasource, feedtype = self._inputs.feed_of(feed)
+        named, feedtype = self._inputs.feed_of(feed)
+        datasource = named or ""
         if earlier != source and feed.feedtype == feedtype == FULL:
             raise ConfigError(
                 f"acl: {source}: a full feed of {stated!r} after {earlier}, whose ACLs it"
@@ -288,19 +305,23 @@ class _Acls:
         if feedtype == FULL and datasource not in self._begun:
             self._delete("TRUE", datasource)
         self._begun.add(datasource)
-        if source not in self._datasources:
-            row = datasource, f"{_UNPLACED}{source}"
-            self._database.execute("UPDATE acls SET datasource = ? WHERE datasource = ?", row)
+        if self._datasources.get(source) != datasource:
+            query = "DELETE FROM acls WHERE datasource = ? RETURNING url, number"
+            unplaced = self._database.execute(query, (f"{_UNPLACED}{source}",)).fetchall()
+            rows = ((url, datasource, number) for url, number in unplaced)
+            self._database.executemany(_HIDE_ALONE, rows)
         self._datasources[source] = datasource
+        row = stated or "", datasource
+        self._database.execute("INSERT OR REPLACE INTO datasources VALUES (?, ?)", row)
 
     def _store(self, record: Record, origin: str) -> None:
-        """Store the ACL of a record, which replaces an earlier one.
+        """Store the ACL of a record, which replaces an earlier one of its datasource.
 
         A deletion removes it, and so does a document without an ACL, unless it arrived alone. All
         that inherit from a removed ACL are rejected: no user would find them.
         """
         database, url = self._database, record.url.strip()
-        datasource = self._datasources.get(record.provenance.source)
+        datasource = self._datasources.get(record.provenance.source, "")
         if record.action is Action.DELETE:
             self._delete("url = ?", datasource, url)
         elif record.action is Action.DELETE_PATTERN:
@@ -313,43 +334,54 @@ class _Acls:
             of_step = None if origin == url else origin
             state = record.acl.alone, is_parent, self._number, is_incremental
             above = parent_url(record.acl)
-            database.execute(_STORE, (url, data, *state, of_step, datasource, above))
+            database.execute(_STORE, (url, datasource, data, *state, of_step, above))
         elif record.action is Action.ADD:
-            database.execute("DELETE FROM acls WHERE url = ? AND NOT alone", (url,))
+            self._delete("url = ? AND NOT alone", datasource, url)
 
-    def _delete(self, condition: str, datasource: str | None, *values: str) -> None:
-        """Remove the ACLs of a datasource; one that replaced another's becomes unknown."""
-        for statement in _DELETE:
-            self._database.execute(statement + condition, (datasource, *values))
+    def _delete(self, condition: str, datasource: str, *values: str) -> None:
+        """Remove the ACLs of a datasource."""
+        statement = f"DELETE FROM acls WHERE datasource = ? AND {condition}"
+        self._database.execute(statement, (datasource, *values))
 
     def _forget(self, result: Reject | Filtered, item: ReadResult) -> None:
         """Make the ACLs unknown that an item may have replaced.
 
-        One that may be an ACL alone counts for its URL even if there was none before it. Any other
-        leaves an ACL alone from which none inherits: the next version of its document needs it.
+        One that may be an ACL alone counts for its URL and datasource even if there was none before
+        it; until its datasource is known, it counts for all. Any other counts for all, but leaves
+        an ACL alone from which none inherits: the next version of its document needs it.
         """
         is_pattern = result.action == Action.DELETE_PATTERN.value
         may_be_alone = not is_pattern and self._may_be_alone(item)
+        own = self._datasource_of(item)
         is_replaced = "TRUE" if may_be_alone else "(is_parent OR NOT alone)"
+        if may_be_alone and not own.startswith(_UNPLACED):
+            is_replaced = "datasource = :own"
         for name in self._steps.renamed(result.url or ""):
             url = name.strip()
             compared, text = ("GLOB", sqlite_glob(url)) if is_pattern else ("=", url)
             for column in ("url", "origin"):
-                query = f"UPDATE acls SET acl = NULL WHERE {column} {compared} ? AND {is_replaced}"
-                self._database.execute(query, (text,))
+                condition = f"{column} {compared} :text AND {is_replaced}"
+                query = f"UPDATE acls SET acl = NULL WHERE {condition}"
+                self._database.execute(query, {"text": text, "own": own})
             if may_be_alone:
-                row = url, self._number, self._datasource_of(item)
-                self._database.execute(_HIDE_ALONE, row)
+                self._database.execute(_HIDE_ALONE, (url, own, self._number))
 
     def _may_be_alone(self, item: ReadResult) -> bool:
         if isinstance(item, Record):
             return item.acl is not None and item.acl.alone and item.action not in DELETIONS
         return isinstance(item, Reject) and item.action is None and self._inputs.may_be_acl(item)
 
-    def _datasource_of(self, item: ReadResult) -> str | None:
-        """Return the datasource of a record or a reject, or a name in its place."""
+    def _datasource_of(self, item: ReadResult) -> str:
+        """Return the datasource of a record or a reject, or a name in its place.
+
+        The feed of a reject begins with its first record, which may remove the ACLs before it.
+        """
         source = item.provenance.source if isinstance(item, Record) else getattr(item, "source", "")
-        return self._datasources.get(source, f"{_UNPLACED}{source}")
+        current, unplaced = self._datasources.get(source), f"{_UNPLACED}{source}"
+        if isinstance(item, Reject) and item.datasource is not None:
+            stated = Provenance(source=source, datasource=item.datasource)
+            return unplaced if self._inputs.feed_of(stated)[0] != current else current or ""
+        return unplaced if current is None else current
 
 
 _MEMBERSHIP = MembershipAction.MEMBERSHIP.value

@@ -37,40 +37,45 @@ KEPT_ACLS = "kept.acls"
 
 ACLS_SCHEMA = """
 CREATE TABLE acls (
-    url TEXT PRIMARY KEY, acl BLOB, alone INTEGER, is_parent INTEGER, number INTEGER,
-    is_incremental INTEGER, origin TEXT, datasource TEXT, parent TEXT
+    url TEXT, datasource TEXT, acl BLOB, alone INTEGER, is_parent INTEGER, number INTEGER,
+    is_incremental INTEGER, origin TEXT, parent TEXT, PRIMARY KEY (url, datasource)
 ) WITHOUT ROWID;
 CREATE TABLE doubts (number INTEGER, reject BLOB)
 """
 """An ACL without a value is unknown. `number` counts ACLs, `origin` is the URL before all steps.
 
-A doubt is a reject that may be a newer version of any ACL up to its number.
-"""
-
-OF_SEVERAL = 2
-"""The value of `alone` of an ACL that replaced one that arrived alone in another datasource.
-
-It counts for documents of its own datasource only. Documents of others are in other indexes.
+A datasource has one ACL for a URL; a datasource that is not stated is an empty text. A doubt is a
+reject that may be a newer version of any ACL up to its number.
 """
 
 _VERSION = 1
 _FILE_SCHEMA = f"PRAGMA user_version = {_VERSION}; {ACLS_SCHEMA}"
 _INSERT = "INSERT INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_IS_KEPT = "(alone OR (acl NOT NULL AND (is_parent OR (? AND parent NOT NULL))))"
+_IS_KEPT = "(alone OR is_parent OR (? AND acl NOT NULL AND parent NOT NULL))"
+_EARLIER = """
+INSERT INTO earlier SELECT url, datasource, acl FROM acls
+WHERE url IN (SELECT url FROM acls WHERE is_parent)
+"""
 _CHANGED = """
 WITH RECURSIVE changed (url) AS (
-    SELECT url FROM earlier LEFT JOIN acls USING (url) WHERE acls.acl IS NOT earlier.acl
+    SELECT url FROM earlier LEFT JOIN acls USING (url, datasource)
+    WHERE acls.acl IS NOT earlier.acl OR acls.number IS NULL
+    UNION SELECT url FROM acls WHERE url IN (SELECT url FROM earlier) AND NOT EXISTS (
+        SELECT 1 FROM earlier WHERE url = acls.url AND datasource = acls.datasource
+    )
     UNION SELECT acls.url FROM acls JOIN changed ON acls.parent = changed.url
 )
 SELECT url, acl, datasource FROM acls JOIN changed USING (url)
-WHERE acl NOT NULL AND parent NOT NULL AND number <= ? ORDER BY url
+WHERE acl NOT NULL AND parent NOT NULL AND number <= ? ORDER BY datasource, url
 """
 _FORGET_SENT = (
     "INSERT INTO acls SELECT * FROM before.acls AS old WHERE EXISTS (SELECT 1 FROM sent.acls AS new"
-    " WHERE new.url = old.url AND new.acl IS old.acl AND new.alone = old.alone)",
-    "INSERT OR IGNORE INTO acls"
-    " SELECT url, NULL, alone, FALSE, number, FALSE, origin, datasource, NULL"
-    " FROM (SELECT * FROM before.acls UNION ALL SELECT * FROM sent.acls) WHERE alone",
+    " WHERE new.url = old.url AND new.datasource = old.datasource"
+    " AND new.acl IS old.acl AND new.alone = old.alone)",
+    "INSERT INTO acls"
+    " SELECT url, datasource, NULL, alone, is_parent, number, FALSE, origin, NULL"
+    " FROM (SELECT * FROM before.acls UNION ALL SELECT * FROM sent.acls) WHERE alone OR is_parent"
+    " ON CONFLICT DO UPDATE SET alone = alone OR excluded.alone",
     "INSERT INTO doubts SELECT * FROM before.doubts UNION SELECT * FROM sent.doubts",
 )
 _COPY_BYTES = 1 << 20
@@ -82,7 +87,6 @@ class KeptAcl(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     url: str
     acl: Acl | None = None
     alone: bool = False
-    of_several: bool = False
     is_parent: bool = False
     number: int = 0
     origin: str | None = None
@@ -107,10 +111,10 @@ def load_kept(path: Path, database: sqlite3.Connection) -> None:
     if not path.exists():
         return
     with _opened(path) as kept:
-        fields = "url, acl, alone, is_parent, number, FALSE, origin, datasource, parent"
+        fields = "url, datasource, acl, alone, is_parent, number, FALSE, origin, parent"
         database.executemany(_INSERT, kept.execute(f"SELECT {fields} FROM acls"))
         _copy_doubts(kept, database)
-    database.execute("INSERT INTO earlier SELECT url, acl FROM acls WHERE is_parent")
+    database.execute(_EARLIER)
 
 
 def write_changed(database: sqlite3.Connection, path: Path, *, after: int) -> None:
@@ -131,7 +135,7 @@ def write_changed(database: sqlite3.Connection, path: Path, *, after: int) -> No
                 action=Action.UPDATE,
                 acl=replace(decode(data), alone=True),
                 provenance=Provenance(
-                    source=path.name, datasource=datasource, feedtype=INCREMENTAL
+                    source=path.name, datasource=datasource or None, feedtype=INCREMENTAL
                 ),
             )
             stream.write(encoder.encode(record))
@@ -199,7 +203,8 @@ def read_kept(path: Path) -> Iterator[KeptAcl]:
     if not path.exists():
         return
     decode = msgspec.msgpack.Decoder(Acl).decode
-    query = "SELECT url, acl, alone, is_parent, number, origin, datasource FROM acls ORDER BY url"
+    fields = "url, acl, alone, is_parent, number, origin, datasource"
+    query = f"SELECT {fields} FROM acls ORDER BY url, datasource"
     with _opened(path) as kept:
         [doubt] = kept.execute("SELECT ifnull(max(number), -1) FROM doubts").fetchone()
         for url, acl, alone, is_parent, number, origin, datasource in kept.execute(query):
@@ -208,11 +213,10 @@ def read_kept(path: Path) -> Iterator[KeptAcl]:
                 url=url,
                 acl=None if is_unknown else decode(acl),
                 alone=bool(alone),
-                of_several=alone == OF_SEVERAL,
                 is_parent=bool(is_parent),
                 number=number,
                 origin=origin,
-                datasource=datasource,
+                datasource=datasource or None,
             )
 
 
@@ -224,9 +228,9 @@ def replace_kept(path: Path, acls: Iterable[KeptAcl]) -> None:
             _INSERT,
             (
                 (
-                    *(acl.url, None if acl.acl is None else encode(acl.acl)),
-                    OF_SEVERAL if acl.of_several else acl.alone,
-                    *(acl.is_parent, acl.number, False, acl.origin, acl.datasource),
+                    *(acl.url, acl.datasource or ""),
+                    None if acl.acl is None else encode(acl.acl),
+                    *(acl.alone, acl.is_parent, acl.number, False, acl.origin),
                     None if acl.acl is None else parent_url(acl.acl),
                 )
                 for acl in acls

@@ -149,6 +149,14 @@ def test_a_new_acl_of_a_folder_counts_for_documents_of_nights_before_it(job: Fee
     }
 
 
+def test_a_new_acl_of_a_folder_counts_for_the_copy_in_each_datasource(job: FeedJob) -> None:
+    assert job.night(folder("d/", "ann"), child("d/x", "d/")) == 0
+    assert job.night(child("d/x", "d/"), datasource="other") == 0
+    assert job.readers() == {"d/x": ["ann", "ann"]}
+    assert job.night(folder("d/", "bob")) == 0
+    assert job.readers() == {"d/x": ["bob", "bob"]}
+
+
 def test_the_steps_before_are_applied_once_to_acls_of_nights_before(job: FeedJob) -> None:
     steps = (
         "transform:\n"

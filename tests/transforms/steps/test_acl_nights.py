@@ -1,7 +1,11 @@
-"""Random nights of a job: what is kept of ACLs decides as a model that forgets nothing."""
+"""Random nights of a job: what is kept of ACLs decides as a model that forgets nothing.
+
+Documents of earlier nights that inherit have the decisions of the model, too.
+"""
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -30,86 +34,109 @@ UNKNOWN = "?"
 
 
 class Kept(NamedTuple):
-    """The last ACL of a URL: one name that it permits, or UNKNOWN.
-
-    One `of_several` has replaced an ACL that arrived alone in another datasource.
-    """
+    """The last ACL of a URL in a datasource: one name that it permits, or UNKNOWN."""
 
     name: str
-    datasource: str | None
     is_alone: bool
     is_parent: bool
     parent: str | None = None
-    of_several: bool = False
 
 
 class Model:
-    """The ACLs of all nights, by path."""
+    """The ACLs of all nights, by path and datasource, and the documents of an index."""
 
     def __init__(self) -> None:
-        self.acls: dict[str, Kept] = {}
+        self.acls: dict[str, dict[str, Kept]] = {}
+        self.sent: dict[tuple[str, str], tuple[Record, str]] = {}
+
+    def copy(self) -> "Model":
+        model = Model()
+        model.acls = {path: {**of_path} for path, of_path in self.acls.items()}
+        model.sent = {**self.sent}
+        return model
 
     def begin(self, at: Provenance) -> None:
         if at.feedtype == "full":
-            for path in [*self.acls]:
-                self.delete(path, at)
-
-    def delete(self, path: str, at: Provenance) -> None:
-        acl = self.acls.get(path)
-        if acl is None or acl.datasource != at.datasource:
-            return
-        if acl.of_several:
-            self.acls[path] = acl._replace(name=UNKNOWN)
-        else:
-            del self.acls[path]
-
-    def store(self, path: str, acl: Kept) -> None:
-        before = self.acls.get(path)
-        is_other = before is not None and before.is_alone and before.datasource != acl.datasource
-        if before is not None and (before.of_several or is_other):
-            acl = acl._replace(is_alone=True, of_several=True)
-        self.acls[path] = acl
+            for of_path in self.acls.values():
+                of_path.pop(at.datasource or "", None)
+            self.sent = {key: sent for key, sent in self.sent.items() if key[0] != at.datasource}
 
     def add(self, item: ReadResult) -> None:
         assert isinstance(item, Record | Reject)
-        path = (item.url or "").removeprefix(HOST)
+        of_path = self.acls.setdefault((item.url or "").removeprefix(HOST), {})
         if isinstance(item, Reject):
-            self.store(path, Kept(UNKNOWN, item.source.partition("-")[0], True, is_parent=False))
+            datasource = item.source.partition("-")[0]
+            is_parent = datasource in of_path and of_path[datasource].is_parent
+            of_path[datasource] = Kept(UNKNOWN, is_alone=True, is_parent=is_parent)
             return
-        at, acl = item.provenance, item.acl
+        datasource, acl = item.provenance.datasource or "", item.acl
         if item.action is Action.DELETE:
-            self.delete(path, at)
+            of_path.pop(datasource, None)
         elif acl is not None:
             above = acl.inherit_from and acl.inherit_from.removeprefix(HOST)
             name = acl.principals[0].name if acl.principals else ""
-            is_parent = acl.inheritance is not None
-            self.store(path, Kept(name, at.datasource, acl.alone, is_parent, above))
-        elif path in self.acls and not self.acls[path].is_alone:
-            del self.acls[path]
+            of_path[datasource] = Kept(name, acl.alone, acl.inheritance is not None, above)
+        elif datasource in of_path and not of_path[datasource].is_alone:
+            del of_path[datasource]
+
+    def find(self, path: str, datasource: str, *, is_parent: bool) -> Kept | None:
+        """Return the ACL of a path for a datasource, which is UNKNOWN if several differ."""
+        acls = {
+            at: acl
+            for at, acl in self.acls.get(path, {}).items()
+            if acl.is_alone or (is_parent and acl.is_parent)
+        }
+        different = {acls[datasource]} if datasource in acls else {*acls.values()}
+        if len(different) > 1:
+            return Kept(UNKNOWN, is_alone=True, is_parent=True)
+        return different.pop() if different else None
 
     def outcome(self, item: Record) -> str:
         """Return the names that must all be permitted, the code of a reject, or none."""
         if item.action is Action.DELETE:
             return ""
-        if item.acl is None:
-            acl = self.acls.get(item.url.removeprefix(HOST))
-            if acl is None or not acl.is_alone:
+        datasource, acl = item.provenance.datasource or "", item.acl
+        if acl is None:
+            kept = self.find(item.url.removeprefix(HOST), datasource, is_parent=False)
+            if kept is None:
                 return "public"
-            is_other = acl.of_several and acl.datasource != item.provenance.datasource
-            if acl.name == UNKNOWN or is_other:
+            if kept.name == UNKNOWN:
                 return "acl-unknown"
-            name, above = acl.name, acl.parent
+            name, above = kept.name, kept.parent
         else:
-            name = item.acl.principals[0].name if item.acl.principals else ""
-            above = item.acl.inherit_from and item.acl.inherit_from.removeprefix(HOST)
+            name = acl.principals[0].name if acl.principals else ""
+            above = acl.inherit_from and acl.inherit_from.removeprefix(HOST)
         names = {name} - {""}
         while above is not None:
-            parent = self.acls.get(above)
+            parent = self.find(above, datasource, is_parent=True)
             if parent is None or parent.name == UNKNOWN:
                 return "acl-chain-broken"
             names.add(parent.name)
             above = parent.parent
         return " ".join(sorted(names)) if item.action is Action.ADD else ""
+
+    def send(self, items: Sequence[ReadResult], changed: dict[tuple[str, str], str]) -> None:
+        """Send the records of a night to the index, after the decisions that have changed."""
+        for key, readers in changed.items():
+            if key in self.sent:
+                self.sent[key] = self.sent[key][0], " ".join(sorted(readers.split()))
+        for item in items:
+            if isinstance(item, Record) and item.provenance.datasource is not None:
+                key = item.provenance.datasource, item.url.removeprefix(HOST)
+                self.sent.pop(key, None)
+                if item.action is Action.ADD and item.acl is not None and item.acl.inherits:
+                    self.sent[key] = item, self.outcome(item)
+            elif isinstance(item, Reject):
+                path = (item.url or "").removeprefix(HOST)
+                self.sent.pop((item.source.partition("-")[0], path), None)
+
+    def stale(self) -> list[tuple[str, str]]:
+        """Return the documents in the index with readers that they may not have."""
+        return [
+            key
+            for key, (item, readers) in self.sent.items()
+            if not readers.startswith("acl-") and readers != self.outcome(item)
+        ]
 
 
 def random_item(chance: random.Random, at: Provenance) -> ReadResult:
@@ -135,11 +162,11 @@ def check_nights(seed: int) -> Counter[str]:
     chance, model, kinds = random.Random(seed), Model(), Counter[str]()
     with TemporaryDirectory(prefix="feedferry-nights-") as name:
         job = Nights(Path(name))
-        for _ in range(chance.randrange(2, 6)):
-            at = feed(chance.choice("ab"), "full" if chance.random() < 0.15 else "incremental")
+        for _ in range(chance.randrange(3, 9)):
+            at = feed(chance.choice("abc"), "full" if chance.random() < 0.15 else "incremental")
             first = document("first", at, own_acl("ann"))
-            items = [first, *(random_item(chance, at) for _ in range(chance.randrange(5)))]
-            is_remembered, before = chance.random() < 0.8, dict(model.acls)
+            items = [first, *(random_item(chance, at) for _ in range(chance.randrange(8)))]
+            is_remembered, before = chance.random() < 0.8, model.copy()
             model.begin(at)
             for item in items:
                 model.add(item)
@@ -150,7 +177,12 @@ def check_nights(seed: int) -> Counter[str]:
             assert found == expected, (seed, items)
             kinds.update(text.split()[0] for text in expected)
             if not is_remembered:
-                model.acls = before
+                model = before
+                continue
+            changed = job.changed()
+            model.send(items, changed)
+            assert model.stale() == [], (seed, items)
+            kinds["changed"] += len(changed)
     return kinds
 
 
@@ -159,3 +191,4 @@ def test_random_nights_decide_as_a_model_that_forgets_nothing() -> None:
     kinds = sum((check_nights(seed) for seed in range(150)), Counter[str]())
     assert min(kinds["public"], kinds["acl-unknown"], kinds["acl-chain-broken"]) > 10
     assert kinds["ann"] > 100
+    assert kinds["changed"] > 50

@@ -6,7 +6,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from feedferry.schemas.acl import Inheritance
 from feedferry.schemas.errors import ConfigError, FatalError, StoppedError
 from feedferry.schemas.feed import FeedHeader
 from feedferry.transforms.formats import ReadResult
@@ -73,41 +75,99 @@ def test_the_last_known_acl_counts_in_later_runs(
     assert [" ".join(sorted(text.split())) for text in job.run(*last)] == expected
 
 
-A, B = feed("a"), feed("b")
+A, B, C = feed("a"), feed("b"), feed("c")
 SEVERAL = [alone("x", "ann", A), alone("x", "bob", B)]
 
 
 @pytest.mark.parametrize(
     ("nights", "expected"),
     [
-        ([SEVERAL], "acl-unknown bob"),
-        ([SEVERAL, [alone("x", "cid", B)]], "acl-unknown cid"),
-        ([SEVERAL, [deleted("x", B)]], "acl-unknown acl-unknown"),
-        ([SEVERAL, [deleted("x", A)]], "acl-unknown bob"),
-        ([SEVERAL, [document("y", feed("b", "full"))]], "acl-unknown acl-unknown"),
-        ([SEVERAL, [rejected("x", at=B)], [alone("x", "bob", B)]], "acl-unknown bob"),
-        ([SEVERAL[:1], [rejected("x", at=B)]], "acl-unknown acl-unknown"),
+        ([SEVERAL], "ann bob acl-unknown"),
+        ([SEVERAL, [alone("x", "cid", B)]], "ann cid acl-unknown"),
+        ([SEVERAL, [alone("x", "ann", B)]], "ann ann ann"),
+        ([SEVERAL, [deleted("x", B)]], "ann ann ann"),
+        ([SEVERAL, [deleted("x", A)]], "bob bob bob"),
+        ([SEVERAL, [document("y", feed("b", "full"))]], "ann ann ann"),
+        ([SEVERAL, [rejected("x", at=B)]], "acl-unknown acl-unknown acl-unknown"),
+        ([SEVERAL, [document("y", B), rejected("x", at=B)]], "ann acl-unknown acl-unknown"),
+        ([SEVERAL, [rejected("x", at=B)], [alone("x", "bob", B)]], "acl-unknown bob acl-unknown"),
+        ([SEVERAL[:1], [rejected("x", at=B)]], "acl-unknown acl-unknown acl-unknown"),
+        ([SEVERAL[:1], [document("y", B), rejected("x", at=B)]], "ann acl-unknown acl-unknown"),
         (
             [
                 SEVERAL[:1],
                 [document("y", B), rejected("x", at=B)],
                 [document("y", feed("a", "full"))],
             ],
-            "acl-unknown acl-unknown",
+            "acl-unknown acl-unknown acl-unknown",
         ),
-        ([SEVERAL, [alone("x", "ann", A)]], "ann acl-unknown"),
-        ([SEVERAL[:1], [document("x", B, own_acl("bob"))]], "acl-unknown bob"),
-        ([SEVERAL[:1]], "ann ann"),
+        ([SEVERAL[:1], [document("x", B, own_acl("bob"))]], "ann ann ann"),
+        ([SEVERAL[:1]], "ann ann ann"),
     ],
 )
-def test_an_acl_of_another_datasource_does_not_open_a_document(
+def test_an_acl_alone_counts_in_its_own_datasource_first(
     nights: Sequence[Sequence[ReadResult]], expected: str, tmp_path: Path
 ) -> None:
     job = Nights(tmp_path)
     for items in nights:
         job.run(*items)
     replace_kept(job.store, [*read_kept(job.store)])  # as an export and an import
-    assert job.run(document("x", A), document("x", B)) == expected.split()
+    assert job.run(document("x", A), document("x", B), document("x", C)) == expected.split()
+
+
+PARENTS = [folder("d/", "ann", A), folder("d/", "bob", B)]
+
+
+@pytest.mark.parametrize(
+    ("nights", "expected"),
+    [
+        ([PARENTS[:1]], "ann ann ann"),
+        ([PARENTS], "ann bob acl-chain-broken"),
+        ([PARENTS, [folder("d/", "ann", B)]], "ann ann ann"),
+        ([PARENTS, [deleted("d/", B)]], "ann ann ann"),
+        ([PARENTS, [document("y", feed("b", "full"))]], "ann ann ann"),
+        (
+            [PARENTS, [document("y", B), rejected("d/", at=B)]],
+            "ann acl-chain-broken acl-chain-broken",
+        ),
+        ([PARENTS[:1], [document("d/", B, own_acl("bob"))]], "ann ann ann"),
+        (
+            [
+                [document("d/", A, own_acl("ann", inheritance=Inheritance.PARENT_OVERRIDES))],
+                [rejected("d/", b"<record", at=A)],
+                [folder("d/", "bob", B)],
+            ],
+            "acl-chain-broken bob acl-chain-broken",
+        ),
+    ],
+)
+def test_a_parent_is_looked_up_in_the_datasource_of_the_document_first(
+    nights: Sequence[Sequence[ReadResult]], expected: str, tmp_path: Path
+) -> None:
+    job = Nights(tmp_path)
+    for items in nights:
+        job.run(*items)
+    replace_kept(job.store, [*read_kept(job.store)])  # as an export and an import
+    children = [child("d/x", "d/", at) for at in (A, B, C)]
+    assert job.run(*children) == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("night", "expected"),
+    [
+        ([folder("d/", "cid", A)], {"a": "cid", "c": "acl-chain-broken"}),
+        ([deleted("d/", B)], {"b": "ann", "c": "ann"}),
+        ([folder("d/", "dan", C)], {"c": "dan"}),
+    ],
+)
+def test_the_decisions_of_documents_in_all_datasources_are_sent_again(
+    night: Sequence[ReadResult], expected: dict[str, str], tmp_path: Path
+) -> None:
+    job = Nights(tmp_path)
+    job.run(*PARENTS, *(child("d/x", "d/", at) for at in (A, B, C)))
+    job.run(*night)
+    changed = {at: readers for (at, path), readers in job.changed().items() if path == "d/x"}
+    assert expected.items() <= changed.items()
 
 
 def test_the_bytes_of_a_job_without_related_acls_are_not_kept(tmp_path: Path) -> None:
@@ -146,6 +206,18 @@ def test_an_unknown_acl_is_forgotten_by_a_full_feed_of_the_datasource_of_its_fee
     job.run(rejected("x"), document("y"))
     assert job.run(document("x", feed("other", "full"))) == ["acl-unknown"]
     assert job.run(document("x", feed("docs", "full"))) == ["public"]
+
+
+def test_a_reject_before_its_feed_in_a_source_of_several_feeds_is_of_that_feed(
+    tmp_path: Path,
+) -> None:
+    job = Nights(tmp_path)
+    job.run(alone("x", "ann", A), alone("x", "bob", B))
+    first, second = (replace(at, source="all.avro") for at in (A, feed("b", "full")))
+    early = replace(rejected("x", at=first), datasource="b")
+    job.run(document("y", first), early, document("y", second))
+    job.run(alone("x", "ann", A))
+    assert job.run(document("x", A), document("x", B)) == ["ann", "acl-unknown"]
 
 
 def test_a_step_that_sets_an_acl_aside_makes_it_unknown(tmp_path: Path) -> None:
