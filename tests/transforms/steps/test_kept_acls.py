@@ -250,6 +250,26 @@ def test_the_acls_that_an_abandoned_run_may_have_sent_are_unknown(tmp_path: Path
     assert job.run(alone("new", "cid"), document("new")) == ["cid"]
 
 
+def test_a_parent_that_an_abandoned_run_may_have_sent_is_unknown_in_its_datasource(
+    tmp_path: Path,
+) -> None:
+    job, inheritance = Nights(tmp_path), Inheritance.PARENT_OVERRIDES
+    job.run(document("d/", A, own_acl("ann", inheritance=inheritance)), folder("d/", "bob", B))
+    changed = document("d/", A, own_acl("cid", inheritance=inheritance))
+    job.run(changed, is_remembered=False)
+    forget_sent(tmp_path / "run-2" / KEPT_ACLS, job.store)
+    assert job.run(child("d/x", "d/", A), child("d/x", "d/", B)) == ["acl-chain-broken", "bob"]
+
+
+def test_a_part_without_a_url_is_no_newer_parent_of_another_datasource(tmp_path: Path) -> None:
+    job = Nights(tmp_path)
+    job.run(folder("d/", "ann", A), rejected(None), folder("d/", "bob", B))
+    assert job.run(child("d/x", "d/", B)) == ["bob"]
+    for at in (A, C):
+        with pytest.raises(StoppedError, match=r"newer ACL of 'http://h.example/d/'"):
+            job.run(child("d/x", "d/", at))
+
+
 def test_a_part_without_a_url_makes_kept_parents_doubtful_in_later_runs(tmp_path: Path) -> None:
     job = Nights(tmp_path)
     job.run(folder("d/", "ann"), rejected(None))
