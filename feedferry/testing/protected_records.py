@@ -17,7 +17,7 @@ from feedferry.schemas.record import (
     Record,
 )
 from feedferry.testing.format_kit import FormatKit
-from feedferry.testing.protection import Protection, of_record
+from feedferry.testing.protection import ComparedPrincipal, Protection, of_record
 from feedferry.transforms.formats import WriteOptions
 from feedferry.transforms.rules.adapt import Target, adapter
 from feedferry.transforms.rules.normalize import normalize
@@ -123,15 +123,15 @@ def _decided(stated: Protection) -> Protection:
     """Return a protection as decisions have it.
 
     Documents that inherit from this one have decisions of their own. A decision compares principals
-    without a namespace as those of the default one, and names as they are.
+    without a namespace as those of the default one, and names as they are, or in lower case.
     """
-    permits, denies = (
-        frozenset(
-            who._replace(namespace=who.namespace or "Default", unqualified=False) for who in people
-        )
-        for people in (stated.permits, stated.denies)
-    )
+    permits, denies = (frozenset(map(_compared, of)) for of in (stated.permits, stated.denies))
     return stated._replace(permits=permits, denies=denies, kind="")
+
+
+def _compared(who: ComparedPrincipal) -> ComparedPrincipal:
+    name = who.name.casefold() if who.any_case else who.name
+    return who._replace(name=name, namespace=who.namespace or "Default", unqualified=False)
 
 
 def check_protection(record: Record, kit: FormatKit, target: Target) -> None:
