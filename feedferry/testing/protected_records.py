@@ -17,7 +17,7 @@ from feedferry.schemas.record import (
     Record,
 )
 from feedferry.testing.format_kit import FormatKit
-from feedferry.testing.protection import of_record
+from feedferry.testing.protection import ComparedPrincipal, Protection, of_record
 from feedferry.transforms.formats import WriteOptions
 from feedferry.transforms.rules.adapt import Target, adapter
 from feedferry.transforms.rules.normalize import normalize
@@ -119,14 +119,29 @@ def written(record: Record, kit: FormatKit, target: Target) -> tuple[list[bytes]
     return texts, any(loss.field == "acl" for loss in losses)
 
 
+def _decided(stated: Protection) -> Protection:
+    """Return a protection as decisions have it.
+
+    Documents that inherit from this one have decisions of their own. A decision compares principals
+    without a namespace as those of the default one, and names as they are, or in lower case.
+    """
+    permits, denies = (frozenset(map(_compared, of)) for of in (stated.permits, stated.denies))
+    return stated._replace(permits=permits, denies=denies, kind="")
+
+
+def _compared(who: ComparedPrincipal) -> ComparedPrincipal:
+    name = who.name.casefold() if who.any_case else who.name
+    return who._replace(name=name, namespace=who.namespace or "Default", unqualified=False)
+
+
 def check_protection(record: Record, kit: FormatKit, target: Target) -> None:
     """Compare the protection of a record with that of its written form, unless it has a loss."""
     texts, has_loss = written(record, kit, target)
     if has_loss:
         return
     before = of_record(record)
-    if kit.format.needs_decisions:  # those that inherit from it have decisions of their own
-        before = before._replace(kind="")
+    if kit.format.needs_decisions:
+        before = _decided(before)
     if record.acl is not None and record.acl.alone:  # no document is written with it
         before = before._replace(is_secure=False, unread=frozenset())
     for text in texts:

@@ -3,7 +3,7 @@
 import json
 from urllib.parse import unquote
 
-from feedferry.testing.protection import ComparedPrincipal, Protection
+from feedferry.testing.protection import CONTROLS, ComparedPrincipal, Protection
 from feedferry.transforms.formats.opensearch.opensearch_format import OPENSEARCH, OpensearchOptions
 from feedferry.transforms.rules.adapt import Target
 from kits.base import Kit, words
@@ -29,10 +29,12 @@ def _protection_of(text: bytes) -> Protection:
 
 
 def _principal(token: str) -> ComparedPrincipal:
-
     kind, namespace, name = token.split(":")
     return ComparedPrincipal(
-        _KINDS[kind[0]], unquote(name), unquote(namespace), any_case=kind[1] == "i"
+        _KINDS[kind[0]],
+        unquote(name).strip(CONTROLS),
+        unquote(namespace),
+        any_case=kind[1] == "i",
     )
 
 

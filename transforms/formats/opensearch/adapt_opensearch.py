@@ -59,7 +59,7 @@ def _fit(draft: Draft, *, has_pipeline: bool, named: dict[str, str], max_bytes: 
         return
     content = draft.record.content
     if content is not None:
-        if draft.record.arrival is not Arrival.PUSHED:
+        if draft.record.arrival is Arrival.CRAWLED:
             draft.change(arrival=Arrival.PUSHED)
         _fit_content(draft, content, has_pipeline=has_pipeline, max_bytes=max_bytes)
     if draft.record.charset is not None:
