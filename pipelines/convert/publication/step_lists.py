@@ -6,7 +6,7 @@ The rejects of the groups that a step reads are in the account, too.
 import csv
 import io
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -146,32 +146,34 @@ class StepLists:
         has_decisions = settings.kept_acls is not None and settings.target_format.needs_decisions
         if settings.target.feedtype == FULL or settings.sources or has_decisions:
             return
-        for path in self._settings.steps.stored_acls(self._folder):
-            count, example = count_parents(path)
-            if count:
-                detail = (
-                    f"{count:,} ACLs from which others may inherit, such as that of {example!r};"
-                    " documents that earlier runs have sent keep the ACLs that they were sent with:"
-                    " send them again if one of these has changed"
-                )
-                notice = Notice(code="acl-parents", detail=detail)
-                self._account.notices["acl-parents"] = NoticeCount(count, notice)
+        self._note_acls(
+            "acl-parents",
+            count_parents,
+            "{0:,} ACLs from which others may inherit, such as that of {1!r}; documents that"
+            " earlier runs have sent keep the ACLs that they were sent with: send them again if one"
+            " of these has changed",
+        )
 
     def _note_alone(self) -> None:
         """Add a notice about ACLs alone of a run whose next runs do not know them."""
         settings = self._settings
         if settings.kept_acls is not None or not settings.target_format.needs_decisions:
             return
-        for path in settings.steps.stored_acls(self._folder):
-            count, example = count_alone(path)
+        self._note_acls(
+            "acls-not-kept",
+            count_alone,
+            "{0:,} ACLs that arrived alone, such as that of {1!r}; a later conversion does not know"
+            " them, and shows their documents to everyone if these come without an ACL: convert"
+            " feeds of several days as a job, which keeps ACLs",
+        )
+
+    def _note_acls(self, code: str, count_of: Callable[[Path], tuple[int, str]], text: str) -> None:
+        """Add a notice about stored ACLs that are counted; the text has their count and a URL."""
+        for path in self._settings.steps.stored_acls(self._folder):
+            count, example = count_of(path)
             if count:
-                detail = (
-                    f"{count:,} ACLs that arrived alone, such as that of {example!r}; a later"
-                    " conversion does not know them, and shows their documents to everyone if these"
-                    " come without an ACL: convert feeds of several days as a job, which keeps ACLs"
-                )
-                notice = Notice(code="acls-not-kept", detail=detail)
-                self._account.notices["acls-not-kept"] = NoticeCount(count, notice)
+                notice = Notice(code=code, detail=text.format(count, example))
+                self._account.notices[code] = NoticeCount(count, notice)
 
 
 def add_rejects_of_groups(account: Account, settings: Settings) -> None:

@@ -36,6 +36,15 @@ from support.acl_nights import (
 OWN = document("x", stated=own_acl("bob"))
 
 
+def after(nights: Sequence[Sequence[ReadResult]], folder: Path) -> Nights:
+    """Return a job after some nights, and after its ACLs were exported and imported."""
+    job = Nights(folder)
+    for items in nights:
+        job.run(*items)
+    replace_kept(job.store, [*read_kept(job.store)])
+    return job
+
+
 @pytest.mark.parametrize(
     ("nights", "expected"),
     [
@@ -108,10 +117,7 @@ SEVERAL = [alone("x", "ann", A), alone("x", "bob", B)]
 def test_an_acl_alone_counts_in_its_own_datasource_first(
     nights: Sequence[Sequence[ReadResult]], expected: str, tmp_path: Path
 ) -> None:
-    job = Nights(tmp_path)
-    for items in nights:
-        job.run(*items)
-    replace_kept(job.store, [*read_kept(job.store)])  # as an export and an import
+    job = after(nights, tmp_path)
     assert job.run(document("x", A), document("x", B), document("x", C)) == expected.split()
 
 
@@ -144,10 +150,7 @@ PARENTS = [folder("d/", "ann", A), folder("d/", "bob", B)]
 def test_a_parent_is_looked_up_in_the_datasource_of_the_document_first(
     nights: Sequence[Sequence[ReadResult]], expected: str, tmp_path: Path
 ) -> None:
-    job = Nights(tmp_path)
-    for items in nights:
-        job.run(*items)
-    replace_kept(job.store, [*read_kept(job.store)])  # as an export and an import
+    job = after(nights, tmp_path)
     children = [child("d/x", "d/", at) for at in (A, B, C)]
     assert job.run(*children) == expected.split()
 

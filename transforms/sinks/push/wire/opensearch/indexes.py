@@ -43,7 +43,11 @@ from feedferry.transforms.sinks.push.wire.opensearch.mapping import (
     held_mappings,
     mapping,
 )
-from feedferry.transforms.sinks.push.wire.opensearch.replies import HeldAliases
+from feedferry.transforms.sinks.push.wire.opensearch.replies import (
+    CountReply,
+    HeldAliases,
+    read_reply,
+)
 from feedferry.transforms.sinks.push.wire.opensearch.results import error_of, failure
 from feedferry.transforms.sinks.push.wire.opensearch.script_trial import (
     fault_of_scripts,
@@ -341,9 +345,7 @@ def _check_count(session: RunSession, suffix: str, chunks: Sequence[Chunk]) -> s
                     change = sent.discard if match[1] == b"delete" else sent.add
                     change(hash(match[2]))
     response = session.request(f"{suffix}/_count")
-    if not response.is_success:
-        raise failure(response, "the number of documents")
-    count: int = msgspec.json.decode(response.body)["count"]
+    count = read_reply(response, CountReply, "the number of documents").count
     if not len(sent) - session.accepted_refusals <= count <= len(sent):
         raise TargetError(
             f"{response.url}: {count:,} documents in the new index, which is not searched yet;"
