@@ -4,6 +4,7 @@ import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -112,8 +113,12 @@ def test_a_url_becomes_a_document_with_the_type_charset_and_date_of_its_server(
 
 
 def test_documents_are_fetched_in_parallel_with_bounds_and_leave_in_order(tmp_path: Path) -> None:
+    three_are_under_way = Barrier(3)
+
     def answer(request: Request) -> Answer:
         number = int(request.path[1:])
+        if number < 3:
+            three_are_under_way.wait(timeout=60)
         return Answer(request.path.encode(), seconds=0.02 * (number % 3))
 
     applied = steps(
