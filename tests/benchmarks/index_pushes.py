@@ -62,6 +62,8 @@ class _Sink(socketserver.StreamRequestHandler):
                 answer = b'{"took":1,"errors":false,"items":[%b]}' % items
             elif b"/_mapping" in line:
                 status, answer = 404, b'{"error":"no index","status":404}'
+            elif b"/_alias " in line:
+                answer = b"{}"
             head = b"HTTP/1.1 %d OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
             self.wfile.write(head % (status, len(answer)) + answer)
 
