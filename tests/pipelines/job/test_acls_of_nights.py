@@ -157,6 +157,16 @@ def test_a_new_acl_of_a_folder_counts_for_the_copy_in_each_datasource(job: FeedJ
     assert job.readers() == {"d/x": ["bob", "bob"]}
 
 
+def test_a_document_has_the_newest_acl_of_its_url_in_another_datasource(job: FeedJob) -> None:
+    assert job.night(acl("x", "ann"), folder("d/", "ann")) == 0
+    assert job.night(document("x"), document("y"), document("z"), datasource="other") == 0
+    assert job.readers() == {"x": ["ann"], "y": [*USERS], "z": [*USERS]}
+    assert job.night(acl("x", "bob"), acl("y", "bob")) == 0
+    assert job.readers() == {"x": ["bob"], "y": ["bob"], "z": [*USERS]}
+    assert job.night(deletion("x")) == 1
+    assert job.readers() == {"y": ["bob"], "z": [*USERS]}
+
+
 def test_the_steps_before_are_applied_once_to_acls_of_nights_before(job: FeedJob) -> None:
     steps = (
         "transform:\n"
