@@ -30,6 +30,9 @@ FOLDER = (
 STAFF = f'<record url="{HOST}staff" mimetype="text/plain">{CHAIN}<content>staff</content></record>'
 
 
+OF_OTHER_PARTS = {"acl_2_permit_1": ["*"], "acl_3_permit_1": ["*"]}
+
+
 def feed(*records: str, feedtype: str = "incremental") -> None:
     header = f"<header><datasource>docs</datasource><feedtype>{feedtype}</feedtype></header>"
     text = f"<gsafeed>{header}<group>{''.join(records)}</group></gsafeed>"
@@ -79,6 +82,25 @@ def test_a_rejected_document_is_hidden_at_its_place(rejected: str, name: str, co
     assert account["reject_codes"] == {code: 1}
     assert account["notices"]["withheld"]["count"] == 1
     assert account["expanded"] == {"UPDATE": 1}
+
+
+@pytest.mark.parametrize(
+    ("rejected", "fields"),
+    [
+        (BROKEN, OF_OTHER_PARTS),
+        (BROKEN.replace(CHAIN, '<acl><principal scope="robot"/></acl>'), OF_OTHER_PARTS),
+        (FOLDER.replace('"permit"', '"permt"'), OF_OTHER_PARTS),
+        (UNREADABLE, {"acl_1_deny_1": ["*"]}),
+        (UPDATE, {"acl_1_deny_1": ["*"]}),
+    ],
+)
+def test_an_acl_alone_shows_a_document_again_only_if_its_acl_was_the_reason(
+    rejected: str, fields: dict[str, list[str]]
+) -> None:
+    feed(rejected)
+    written()
+    [chunk] = Path("out/chunks").iterdir()
+    assert json.loads(chunk.read_bytes().splitlines()[1])["script"]["params"]["fields"] == fields
 
 
 @pytest.mark.parametrize("feedtype", ["incremental", "full"])

@@ -85,6 +85,7 @@ def deletion(path: str) -> str:
     return f'<record url="{HOST}{path}" action="delete" mimetype="text/plain"/>'
 
 
+METADATA = '<metadata><meta name="a" content="b"/></metadata>'
 REJECTED = acl("x", "ann").replace('"permit"', '"permt"')
 
 
@@ -224,6 +225,36 @@ def test_a_run_that_stops_leaves_the_acls_as_they_were(job: FeedJob) -> None:
     assert job.run("--set", "rejects.max=0") == 3
     assert job.night(document("x")) == 0
     assert job.readers() == {"x": ["ann"]}
+
+
+BROKEN = "<content encoding='base64binary'>%%%</content>"
+
+
+def test_a_withheld_document_is_hidden_until_its_next_good_version(job: FeedJob) -> None:
+    partial = document("d/x").replace("<content>text</content>", METADATA)
+    bad = child("d/y", "d/").replace("<content>text</content>", BROKEN)
+    assert job.night(folder("d/", "ann"), child("d/x", "d/"), child("d/y", "d/")) == 0
+    assert job.readers() == {"d/x": ["ann"], "d/y": ["ann"]}
+    assert job.night(partial, bad) == 1
+    assert job.readers() == {}
+    assert job.night(folder("d/", "bob")) == 0
+    assert job.night(acl("d/x", "bob")) == 0
+    assert job.readers() == {}
+    assert job.night(child("d/y", "d/")) == 0
+    assert job.night(document("d/x")) == 0
+    assert job.readers() == {"d/x": ["bob"], "d/y": ["bob"]}
+
+
+def test_an_acl_alone_shows_a_document_that_was_withheld_for_its_acl(job: FeedJob) -> None:
+    assert job.night(document("x")) == 0
+    assert job.night(document("x", '<acl inherit-from="http://h.example/none/"/>')) == 1
+    assert job.readers() == {}
+    assert job.night(acl("x", "ann")) == 0
+    assert job.readers() == {"x": ["ann"]}
+    assert job.night(REJECTED) == 1
+    assert job.readers() == {}
+    assert job.night(acl("x", "bob")) == 0
+    assert job.readers() == {"x": ["bob"]}
 
 
 def test_a_replay_of_rejects_has_the_acls_of_its_job(job: FeedJob) -> None:
