@@ -70,6 +70,8 @@ class Withholding:
             datasource=datasource,
             feedtype=reject.feedtype or feed.feedtype,
         )
+        if not reject.url and reject.action is None:
+            self._account.leave_unknown(reject)
         for url in self._steps.urls_of(reject):
             if not (self._is_on and is_known):
                 self._account.leave_shown(url, reject)

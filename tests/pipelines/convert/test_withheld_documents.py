@@ -207,6 +207,18 @@ def test_nothing_is_hidden_without_withhold_and_the_account_says_so() -> None:
     assert not Path("out/withheld.csv").exists()
 
 
+def test_the_account_counts_parts_without_a_url_that_may_be_acls() -> None:
+    feed(PLAIN, FOLDER.replace(' url="', ' ur="'), "<acl <record", PLAIN.replace("plain", "later"))
+    written()
+    account = report("out")["account"]
+    notice = account["notices"]["not-withheld"]
+    assert (notice["count"], account["rejected"]) == (2, {"unreadable": 2})
+    assert notice["first"]["detail"] == (
+        "acl-without-url without a URL: it may be a newer version or ACL of any document, which the"
+        " target may show as before"
+    )
+
+
 def test_a_conversion_without_a_job_notes_the_acls_that_it_does_not_keep() -> None:
     alone = FOLDER.replace('nowhere/" inheritance-type="child-overrides"', 'plain"')
     feed(alone, FOLDER)
