@@ -109,7 +109,8 @@ class _ChunkPaths(Collection[str]):
         for chunk in self._chunks:
             format_, datasource = find_format(chunk.format), chunk.datasource
             has_feed = datasource is not None and format_ is not None and format_.needs_decisions
-            feed = Feed(datasource=datasource or "", feedtype="") if has_feed else None
+            stated = Feed(datasource=datasource or "", feedtype=chunk.feedtype or "")
+            feed = stated if has_feed else None
             yield f"{self._begin}{chunk.path}", feed
 
     def __contains__(self, path: object) -> bool:
