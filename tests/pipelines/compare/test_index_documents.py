@@ -109,6 +109,20 @@ def test_a_document_whose_new_version_is_rejected_must_be_hidden(
     assert changes(capsys, 1, *words) == []
 
 
+def test_an_acl_alone_does_not_show_a_document_that_is_withheld(
+    server: IndexServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = server.documents[f"{HOST}public"]
+    server.documents[f"{HOST}public"] = {
+        **{name: value for name, value in document.items() if not name.startswith("acl_")},
+        "acl_1_deny_1": ["*"],
+    }
+    words = ("feed.xml", "--to", "opensearch", "--against", server.url)
+    assert changes(capsys, 1, *words) == [("public", "different", ["acl", "acl"])]
+    feed(FOLDER.replace("/f/", "/public"))
+    assert changes(capsys, 0, *words) == []
+
+
 def test_the_feed_of_differences_repairs_the_index(
     server: IndexServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
