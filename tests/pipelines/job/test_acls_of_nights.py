@@ -204,6 +204,23 @@ def test_a_full_feed_removes_the_acls_of_its_datasource_only(job: FeedJob) -> No
     assert job.readers() == {"x": [*USERS], "y": ["bob"], "z": ["bob"]}
 
 
+def test_a_run_of_full_feeds_does_not_leave_documents_of_other_datasources_open(
+    job: FeedJob,
+) -> None:
+    full = "--set", "target.feedtype=full"
+    job.write(folder("d/", "ann"), child("d/x", "d/"))
+    assert job.run(*full) == 0
+    assert job.night(child("d/y", "d/"), datasource="other") == 0
+    assert job.readers() == {"d/x": ["ann"], "d/y": ["ann"]}
+    job.write(folder("d/", "ann"), child("d/x", "d/"))
+    assert job.run(*full) == 0
+    job.write(folder("d/", "bob"), child("d/x", "d/"))
+    assert job.run(*full) == 3
+    assert job.readers() == {"d/x": ["ann"], "d/y": ["ann"]}
+    assert job.run() == 0
+    assert job.readers() == {"d/x": ["bob"], "d/y": ["bob"]}
+
+
 def test_a_run_that_is_killed_keeps_its_acls_when_it_goes_on(job: FeedJob) -> None:
     assert job.night(acl("x", "ann")) == 0
     kept = (job.home / "state.acls").read_bytes()
