@@ -394,7 +394,7 @@ class SpanConversion:
             self._reject_version(outcome, record)
         self._account.set_aside(outcome, record)
         if isinstance(outcome, Reject):
-            yield from self._withholding.of_reject(outcome)
+            yield from self._withholding.of_reject(outcome, record)
 
     def _reject_version(self, reject: Reject, origin: Record | None) -> None:
         if self._has_versions:
@@ -411,7 +411,7 @@ class SpanConversion:
             reject = reject_record(record, record_error(exc), stage="write")
             self._reject_version(reject, self._origin if isinstance(record, Record) else None)
             self._account.reject(replace(reject, data=carried_bytes(record)))
-            for hidden in self._withholding.of_reject(reject):
+            for hidden in self._withholding.of_reject(reject, self._origin):
                 self._chunks.write(hidden, self._feeds.current.target)
 
 

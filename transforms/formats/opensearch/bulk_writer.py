@@ -10,7 +10,7 @@ replaces by a number of its run (see `opensearch_format`).
 **Drops:** hints for crawling but the display URL, statistics, extras.
 
 An ACL alone is an update by a script, which changes the fields of the decision and nothing else.
-It does not change a document with a newer version.
+It does not change a document with a newer version, or one that is withheld.
 """
 
 import codecs
@@ -32,6 +32,7 @@ from feedferry.transforms.access.index_fields import (
     fields_of,
     hidden_fields,
     public_fields,
+    withheld_fields,
 )
 from feedferry.transforms.content_types.document_text import is_plain_text
 from feedferry.transforms.formats.base import Encoder, WriteOptions
@@ -60,12 +61,14 @@ from feedferry.transforms.formats.opensearch.opensearch_format import (
 )
 
 ACL_SCRIPT = (
-    "if (ctx._source.version != null && ctx._source.version >= params.version) { ctx.op = 'none' }"
-    " else { ctx._source.keySet().removeIf(name -> name.startsWith('acl_'));"
+    "if (ctx._source.version != null && ctx._source.version >= params.version"
+    " || ctx._source.acl_1_deny_1 != null && ctx._source.acl_1_deny_1.contains('*'))"
+    " { ctx.op = 'none' } else { ctx._source.keySet().removeIf(name -> name.startsWith('acl_'));"
     " ctx._source.putAll(params.fields); ctx._source.version = params.version }"
 )
-"""Replaces the fields of the decision, unless the document has a newer version.
+"""Replaces the fields of the decision, unless the document has a newer version or is withheld.
 
+A document that is withheld is an older version of one that was rejected or refused.
 An update cannot set the version by which the server compares documents, so that requests of an
 older run are refused by their alias.
 """
@@ -255,6 +258,8 @@ class BulkEncoder(Encoder):
 @lru_cache(maxsize=_CACHED)
 def _fields_of_acl(acl: Acl) -> AccessFields:
     """Return the fields of an ACL; many documents have ACLs that are equal."""
+    if acl.withholds:
+        return withheld_fields()
     fields = fields_of(decision_of(acl))
     if fields is None:
         found = f"a decision of {len(acl.decision)} layers"
@@ -278,7 +283,7 @@ def acl_script(access: AccessFields) -> dict[str, object]:
 
 def hiding_lines(url: str) -> bytes:
     """Return the action that shows a document to no user, until its next version comes."""
-    action, script = {"update": {"_id": id_of(url)}}, {"script": acl_script(_HIDDEN)}
+    action, script = {"update": {"_id": id_of(url)}}, {"script": acl_script(withheld_fields())}
     return _encode(action) + b"\n" + _encode(script) + b"\n"
 
 
