@@ -9,14 +9,11 @@ from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from feedferry.schemas.account import Account, add_loss, add_notice, has_samples
-from feedferry.schemas.acl import Access, Acl, Principal, Scope
 from feedferry.schemas.feed import FeedHeader, TargetFeed
 from feedferry.schemas.membership import Membership
 from feedferry.schemas.notice import Loss, Notice
-from feedferry.schemas.record import Action, Meta, Provenance, Record
+from feedferry.schemas.record import Provenance, Record
 from feedferry.schemas.reject import Filtered, Reject, record_error
 from feedferry.schemas.span import SpanEnd
 from feedferry.transforms.conversion.chunk import ChunkWriter
@@ -47,9 +44,9 @@ from feedferry.transforms.formats.fast_path.plans.element_plan import (
 )
 from feedferry.transforms.formats.fast_path.plans.encoded_block import EncodedBlock, Layout, Part
 from feedferry.transforms.formats.fast_path.plans.whole_acls import (
-    AclPiece,
     WholeAclEncoder,
     WholeAcls,
+    with_acl,
 )
 from feedferry.transforms.formats.holding.values import notices as value_notices
 from feedferry.transforms.rules.normalize import normalize
@@ -61,14 +58,6 @@ _FREE_LAYOUTS = 256
 
 _RECORDS_A_LAYOUT = 4
 """A layout is learned in the time of a few single records."""
-
-_SAMPLE = Record(
-    url="http://example.com/", action=Action.ADD, body="text", metadata=(Meta("name", "value"),)
-)
-"""A document, of which only the ACL counts."""
-
-_SAMPLE_ACL = Acl(principals=(Principal(name="reader", scope=Scope.USER, access=Access.PERMIT),))
-"""An ACL, of which only counts that a record has one."""
 
 _OTHER_BYTES = "bytes that differ from their plan, a defect of feedferry"
 
@@ -106,7 +95,7 @@ class BatchWriter:
         self._letters: dict[Hashable, str] = {}
         self._layout_budget = LearningBudget(_FREE_LAYOUTS, cost=_RECORDS_A_LAYOUT)
         self._comparisons = ComparisonSchedule()
-        self._acls: tuple[tuple[object, ...], WholeAcls] | None = None
+        self._acls = WholeAcls(self._outcome)
         self.plans = self.batches = self.planned = 0
 
     def write(self, records: RecordBatch | ElementBlock) -> Iterator[SingleResult]:
@@ -144,32 +133,14 @@ class BatchWriter:
             self._letters.clear()
         plan_of = partial(self._element_plan, encoder=encoder)
         try:
-            once, acls = encoder.elements_once, self._whole_acls(block, encoder)
+            acls = None
+            if isinstance(encoder, WholeAclEncoder):
+                context = self._current().adapter, feed_key(block.source.provenance)
+                acls = self._acls.pieces(block, encoder, context)
+            once = encoder.elements_once
             return EncodedBlock(block, plan_of, self._letters, elements_once=once, acls=acls)
         except Exception as exc:
             self._refute(block.source.provenance, record_error(exc).reason)
-            return None
-
-    def _whole_acls(self, block: ElementBlock, encoder: ElementEncoder) -> WholeAcls | None:
-        """Return the ACLs of the current feed, None unless the writer has one piece for each."""
-        if not isinstance(encoder, WholeAclEncoder):
-            return None
-        provenance = block.source.provenance
-        key = self._current().adapter, encoder, feed_key(provenance)
-        if self._acls is None or self._acls[0] != key:
-            sample = replace(_SAMPLE, provenance=provenance)
-            self._acls = key, WholeAcls(partial(self._acl_piece, sample, encoder))
-        return self._acls[1]
-
-    def _acl_piece(self, sample: Record, encoder: WholeAclEncoder, acl: Acl) -> AclPiece | None:
-        """Return the piece of the ACL of a sample; None if its records go alone."""
-        try:
-            outcome = self._outcome(replace(sample, acl=acl))
-            if outcome is None or outcome[1].has_reports:
-                return None
-            return AclPiece(encoder.acl_piece(outcome[0]).decode(), outcome[1].changed)
-        except Exception as exc:  # the records find out why, one by one
-            record_error(exc)
             return None
 
     def _layout(self, block: ElementBlock, encoded: EncodedBlock, number: int) -> Layout | None:
@@ -257,8 +228,11 @@ class BatchWriter:
     ) -> ElementPlan | None:
         plans, key = element.shape.plans, (self._current().adapter, encoder, has_acl)
         if key not in plans:
-            convert = self._convert_with_acl if has_acl else self._convert_singly
-            plans[key] = learn_element(element, convert, encoder)
+            plans[key] = learn_element(
+                element,
+                lambda record: self._convert_singly(with_acl(record) if has_acl else record),
+                encoder,
+            )
             self.plans += plans[key] is not None
         plan = plans[key]
         return plan if isinstance(plan, ElementPlan) else None
@@ -359,9 +333,6 @@ class BatchWriter:
         """Normalize and adapt a record; None if it becomes anything but one record and losses."""
         outcome = self._outcome(record)
         return None if outcome is None or outcome[1].notices else (outcome[0], outcome[1].losses)
-
-    def _convert_with_acl(self, record: Record) -> tuple[Record, tuple[Loss, ...]] | None:
-        return self._convert_singly(replace(record, acl=_SAMPLE_ACL))
 
     def _outcome(self, stated: Record) -> tuple[Record, Counted] | None:
         """Normalize and adapt a record; None if it becomes anything but one record and reports."""

@@ -11,7 +11,7 @@ that their order among each other does not matter.
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, pairwise, repeat
 from operator import itemgetter
@@ -41,7 +41,7 @@ from feedferry.transforms.formats.fast_path.elements.element_codes import (
 )
 from feedferry.transforms.formats.fast_path.plans.batch_plan import Counted
 from feedferry.transforms.formats.fast_path.plans.element_plan import ElementPlan, PiecePlan, Pieces
-from feedferry.transforms.formats.fast_path.plans.whole_acls import WholeAcls
+from feedferry.transforms.formats.fast_path.plans.whole_acls import AclPiece
 
 _FIRST_LETTER = 0x100
 _NO_PERMIT = "N"
@@ -73,6 +73,9 @@ class PlanOf(Protocol):
     def __call__(self, element: ElementShape, *, has_acl: bool) -> ElementPlan | None: ...
 
 
+AclPieces = Iterable[tuple[int, AclPiece | None]]
+"""The pieces of ACLs with the places where these begin; None for those of which none is known."""
+
 LayoutOf = Callable[[int], Layout | None]
 """Returns the layout of a record by its number, and of others like it; None without one."""
 
@@ -81,7 +84,7 @@ class EncodedBlock:
     """A block in the form of a writer; some records have no plan.
 
     `keys` are those of its records. `letters` are those of earlier blocks, and are added to. `acls`
-    are those of a writer that makes one piece of a whole ACL.
+    are the pieces of ACLs for a writer that makes one of a whole ACL.
     """
 
     def __init__(
@@ -91,7 +94,7 @@ class EncodedBlock:
         letters: dict[Hashable, str],
         *,
         elements_once: str = "",
-        acls: WholeAcls | None = None,
+        acls: AclPieces | None = None,
     ) -> None:
         self._block, self._begins, self._letters = block, block.begins, letters
         self._elements_once = elements_once
@@ -141,9 +144,9 @@ class EncodedBlock:
             elif not group.is_of_acls:
                 yield group, True
 
-    def _set_acls(self, acls: WholeAcls) -> None:
+    def _set_acls(self, acls: AclPieces) -> None:
         """Set the pieces of whole ACLs; records of those without one go alone."""
-        for place, piece in acls.pieces(self._block):
+        for place, piece in acls:
             if piece is None:
                 self._codes[place] = ALONE
                 continue
