@@ -192,11 +192,15 @@ class SpanConversion:
             max_records=1 if target_format.has_one_record else settings.max_chunk_records,
         )
         self._older = settings.versions
-        batch_records = 0 if settings.older_versions else settings.batch_records
+        reading = replace(
+            settings.reading,
+            batch_records=0 if settings.older_versions else settings.batch_records,
+            acls_in_blocks=target_format.needs_decisions,
+        )
         self._request = SpanRequest(
             span=span,
             config=settings.sources.get(span.source),
-            options=replace(settings.reading, batch_records=batch_records),
+            options=reading,
             see=None if settings.state is None else self._account.changes.add,
             state=settings.state,
         )
