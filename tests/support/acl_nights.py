@@ -32,7 +32,8 @@ class Nights:
         work = self.folder / f"run-{self._count}"
         work.mkdir()
         steps = read_steps(self.folder / "steps.yaml")
-        steps.prepare(StatedInputs(items, accepted=accepted, kept_acls=self.store), work)
+        inputs = StatedInputs(items, accepted=accepted, kept_acls=self.store, run=work.name)
+        steps.prepare(inputs, work)
         applied = steps.make(work)
         results = [
             made for item in items if isinstance(item, Record) for made in applied.apply(item)

@@ -35,6 +35,7 @@ from feedferry.transforms.steps.kept_acls import (
     ACLS_SCHEMA,
     CHANGED_ACLS,
     KEPT_ACLS,
+    feed_number,
     load_kept,
     parent_url,
     read_doubts,
@@ -58,9 +59,9 @@ CREATE TABLE memberships (namespace TEXT, folded TEXT, name TEXT, members BLOB);
 CREATE INDEX by_group ON memberships (namespace, folded);
 CREATE TABLE unknown_groups (folded TEXT PRIMARY KEY) WITHOUT ROWID
 """
-_STORE = "INSERT OR REPLACE INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_STORE = "INSERT OR REPLACE INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _HIDE_ALONE = """
-INSERT INTO acls VALUES (?, ?, NULL, TRUE, FALSE, ?, FALSE, NULL, NULL)
+INSERT INTO acls VALUES (?, ?, NULL, TRUE, FALSE, ?, FALSE, NULL, NULL, ?, ?, ?)
 ON CONFLICT DO UPDATE SET alone = TRUE WHERE acl IS NULL
 """
 _MAY_BE_PARENT = "(is_parent OR alone)"
@@ -71,6 +72,7 @@ SELECT 1 FROM acls WHERE url = ?1 AND acl NOT NULL AND number <= ?3 AND (
     OR NOT EXISTS (SELECT 1 FROM acls WHERE url = ?1 AND datasource = ?2 AND {_MAY_BE_PARENT})
 )
 """
+_PLACE = "feed = :feed, line = :line, offset = :offset"
 _UNPLACED = "\0"
 """Begins the datasource of an ACL whose feed is not known yet; the name of its source follows."""
 
@@ -221,7 +223,12 @@ def _store_records(
     if inputs.kept_acls is not None:
         if inputs.sends_decisions:
             write_changed(database, path.with_name(CHANGED_ACLS), after=acls.begin)
-        write_kept(database, path.with_name(KEPT_ACLS), has_heirs=inputs.sends_decisions)
+        write_kept(
+            database,
+            path.with_name(KEPT_ACLS),
+            before=inputs.kept_acls,
+            has_heirs=inputs.sends_decisions,
+        )
 
 
 def _store_membership(database: sqlite3.Connection, membership: Membership) -> None:
@@ -253,6 +260,7 @@ class _Acls:
         self._sources: dict[str | None, str] = {}
         self._datasources: dict[str, str] = {}
         self._begun: set[str] = set()
+        self._feeds: dict[str, int] = {}
         [self.begin] = database.execute("SELECT ifnull(max(number), 0) FROM acls").fetchone()
         self._number: int = self.begin
 
@@ -306,9 +314,10 @@ class _Acls:
             self._delete("TRUE", datasource)
         self._begun.add(datasource)
         if self._datasources.get(source) != datasource:
-            query = "DELETE FROM acls WHERE datasource = ? RETURNING url, number"
+            query = "DELETE FROM acls WHERE datasource = ?"
+            query = f"{query} RETURNING url, number, feed, line, offset"
             unplaced = self._database.execute(query, (f"{_UNPLACED}{source}",)).fetchall()
-            rows = ((url, datasource, number) for url, number in unplaced)
+            rows = ((url, datasource, *others) for url, *others in unplaced)
             self._database.executemany(_HIDE_ALONE, rows)
         self._datasources[source] = datasource
         row = stated or "", datasource
@@ -333,8 +342,8 @@ class _Acls:
             data = msgspec.msgpack.encode(record.acl)
             of_step = None if origin == url else origin
             state = record.acl.alone, is_parent, self._number, is_incremental
-            above = parent_url(record.acl)
-            database.execute(_STORE, (url, datasource, data, *state, of_step, above))
+            above, place = parent_url(record.acl), self._place_of(record.provenance)
+            database.execute(_STORE, (url, datasource, data, *state, of_step, above, *place))
         elif record.action is Action.ADD:
             self._delete("url = ? AND NOT alone", datasource, url)
 
@@ -356,15 +365,26 @@ class _Acls:
         is_replaced = "TRUE" if may_be_alone else "(is_parent OR NOT alone)"
         if may_be_alone and not own.startswith(_UNPLACED):
             is_replaced = "datasource = :own"
+        stated = item.provenance if isinstance(item, Record) else result
+        place = dict(zip(("feed", "line", "offset"), self._place_of(stated), strict=True))
         for name in self._steps.renamed(result.url or ""):
             url = name.strip()
             compared, text = ("GLOB", sqlite_glob(url)) if is_pattern else ("=", url)
             for column in ("url", "origin"):
                 condition = f"{column} {compared} :text AND {is_replaced}"
-                query = f"UPDATE acls SET acl = NULL WHERE {condition}"
-                self._database.execute(query, {"text": text, "own": own})
+                query = f"UPDATE acls SET acl = NULL, {_PLACE} WHERE {condition}"
+                self._database.execute(query, {"text": text, "own": own, **place})
             if may_be_alone:
-                self._database.execute(_HIDE_ALONE, (url, own, self._number))
+                self._database.execute(_HIDE_ALONE, (url, own, self._number, *place.values()))
+
+    def _place_of(self, item: Provenance | Reject | Filtered) -> tuple[int, int, int]:
+        """Return the number of the feed of an item, and its line and offset in it."""
+        if isinstance(item, Filtered):
+            item = Provenance()
+        if (feed := self._feeds.get(item.source)) is None:
+            feed = feed_number(self._database, self._inputs.run, item.source)
+            self._feeds[item.source] = feed
+        return feed, item.line, item.offset
 
     def _may_be_alone(self, item: ReadResult) -> bool:
         if isinstance(item, Record):
