@@ -35,7 +35,9 @@ from feedferry.transforms.steps.kept_acls import (
     ACLS_SCHEMA,
     CHANGED_ACLS,
     KEPT_ACLS,
+    KeptAcl,
     feed_number,
+    insert_kept,
     load_kept,
     parent_url,
     read_doubts,
@@ -172,6 +174,12 @@ def _count(path: Path, condition: str) -> tuple[int, str]:
 
 
 _INHERITED = set(Inheritance) - {Inheritance.LEAF_NODE}
+
+
+def store_kept(path: Path, acls: Iterable[KeptAcl]) -> None:
+    """Store ACLs that a job has kept, without groups, as the file of a run has them."""
+    with whole_scratch(_SCHEMA, path) as database:
+        insert_kept(database, acls)
 
 
 def store_acls(

@@ -306,15 +306,18 @@ def read_kept(path: Path, url: str | None = None) -> Iterator[KeptAcl]:
 
 def replace_kept(path: Path, acls: Iterable[KeptAcl]) -> None:
     """Replace the ACLs of a job."""
-    encode = msgspec.msgpack.Encoder().encode
     with whole_scratch(_FILE_SCHEMA, path) as kept:
-        for acl in acls:
-            data, parent = (
-                (None, None) if acl.acl is None else (encode(acl.acl), parent_url(acl.acl))
-            )
-            state = acl.alone, acl.is_parent, acl.number, False, acl.origin, parent
-            place = feed_number(kept, acl.run, acl.source), acl.line, acl.offset
-            kept.execute(_INSERT, (acl.url, acl.datasource or "", data, *state, *place))
+        insert_kept(kept, acls)
+
+
+def insert_kept(database: sqlite3.Connection, acls: Iterable[KeptAcl]) -> None:
+    """Insert ACLs of a job into a database that has none of the same URL and datasource."""
+    encode = msgspec.msgpack.Encoder().encode
+    for acl in acls:
+        data, parent = (None, None) if acl.acl is None else (encode(acl.acl), parent_url(acl.acl))
+        state = acl.alone, acl.is_parent, acl.number, False, acl.origin, parent
+        place = feed_number(database, acl.run, acl.source), acl.line, acl.offset
+        database.execute(_INSERT, (acl.url, acl.datasource or "", data, *state, *place))
 
 
 def feed_number(database: sqlite3.Connection, run: str, source: str) -> int:

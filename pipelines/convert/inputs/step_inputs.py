@@ -110,7 +110,7 @@ class SpanInputs(msgspec.Struct, frozen=True, dict=True):
         return SpanInputs(spans, self.reading)
 
 
-def prepare_steps(spans: Iterable[Span], settings: Settings) -> list[Span]:
+def prepare_steps(spans: Iterable[Span], settings: Settings, *, run: str = "") -> list[Span]:
     """Store what the steps of a run need to know of all records, in the folder of the run.
 
     Return a span with the ACLs of earlier runs whose decisions have changed, if there are any.
@@ -122,7 +122,7 @@ def prepare_steps(spans: Iterable[Span], settings: Settings) -> list[Span]:
         settings.sources,
         settings.target,
         None if settings.kept_acls is None else Path(settings.kept_acls),
-        Path(settings.folder).name,
+        run,
     )
     settings.steps.prepare(inputs, settings.local)
     changed = settings.local / CHANGED_ACLS

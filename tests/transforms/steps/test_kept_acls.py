@@ -310,7 +310,7 @@ def origins(path: Path) -> dict[str, tuple[str | None, str, str, int]]:
     """Return who reads each kept ACL, and the run, feed and line that brought it."""
     return {
         item.url.removeprefix(HOST): (
-            item.acl and item.acl.principals[0].name,
+            None if item.acl is None else item.acl.principals[0].name,
             *(item.run, item.source, item.line),
         )
         for item in read_kept(path)
