@@ -19,27 +19,26 @@ import click
 @click.option(
     "--dls", metavar="INDEX", help="Print a role of OpenSearch Security, and the backend roles."
 )
-@click.option("--document", metavar="URL", help="Explain who sees this document, and why.")
+@click.option("--document", metavar="URL", help="Explain who sees this document.")
 @click.option(
     "--state",
     metavar="JOB",
-    help="Job that has sent the document: its file, its folder, its name, one of its runs, or the"
-    " -o of a conversion.",
+    help="Job, run or output folder that has sent it.",
 )
 @click.option("--datasource", metavar="NAME", help="Datasource of the document.")
 @click.option(
-    "--as-of", metavar="RUN|TIME", help="Explain it as of a run of the job, or as of a time."
+    "--as-of", metavar="RUN|TIME", help="Explain it as of this run or time."
 )
-@click.option("--target", metavar="URL", help="Ask this index, too, what it has now.")
-@click.option("--auth", metavar="REF", help="Credentials of --target: ${env:NAME}, ${file:PATH}.")
-@click.option("--ca-file", type=click.Path(), help="Certificates to trust for --target.")
+@click.option("--target", metavar="URL", help="Print what this index has, too.")
+@click.option("--auth", metavar="REF", help="Credentials of --target by reference.")
+@click.option("--ca-file", type=click.Path(), help="Certificates to trust.")
 @click.option(
     "--format",
     "as_json",
     type=click.Choice(["text", "json"]),
     callback=lambda ctx, param, value: value == "json",
     default="text",
-    help="Format of an explanation.",
+    help="Format for --document.",
     show_default=True,
 )
 def access(names: tuple[str, ...], users: tuple[str, ...], **words: object) -> int:
@@ -49,19 +48,15 @@ def access(names: tuple[str, ...], users: tuple[str, ...], **words: object) -> i
     the user, such as bob and bob@example.com. With --dls, print a role whose document-level
     security has the same filter, and the backend roles of the user.
 
-    With --document, explain who sees a document: the ACLs from the document up, each with the run
-    and the feed that brought it; the decision that they came to, as it was sent; and whether USER
-    finds the document, and by which layer. With --as-of, explain it as of an earlier run, as long
-    as the job keeps that run. With --target, print the decision that the index has now, too.
+    With --document, explain who sees a document: its ACLs, with the runs and feeds that brought
+    them, the decision, and the layers that permit or deny USER.
 
     \b
     Examples:
       feedferry access bob --groups staff,hr
       feedferry access bob --groups-feed groups.xml
       feedferry access bob --groups staff --dls intranet
-      feedferry access --document http://files.example.com/hr/salaries --state nightly.yaml
-      feedferry access bob --groups staff --state nightly.yaml --as-of 2026-11-24 \\
-          --document http://files.example.com/hr/salaries
+      feedferry access bob --groups staff --document http://example.com/plan --state nightly.yaml
 
     \b
     Exit codes:
