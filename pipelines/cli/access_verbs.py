@@ -26,9 +26,7 @@ import click
     help="Job, run or output folder that has sent it.",
 )
 @click.option("--datasource", metavar="NAME", help="Datasource of the document.")
-@click.option(
-    "--as-of", metavar="RUN|TIME", help="Explain it as of this run or time."
-)
+@click.option("--as-of", metavar="RUN|TIME", help="Explain it as of this run or time.")
 @click.option("--target", metavar="URL", help="Print what this index has, too.")
 @click.option("--auth", metavar="REF", help="Credentials of --target by reference.")
 @click.option("--ca-file", type=click.Path(), help="Certificates to trust.")

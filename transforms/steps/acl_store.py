@@ -61,9 +61,9 @@ CREATE TABLE memberships (namespace TEXT, folded TEXT, name TEXT, members BLOB);
 CREATE INDEX by_group ON memberships (namespace, folded);
 CREATE TABLE unknown_groups (folded TEXT PRIMARY KEY) WITHOUT ROWID
 """
-_STORE = "INSERT OR REPLACE INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_STORE = "INSERT OR REPLACE INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _HIDE_ALONE = """
-INSERT INTO acls VALUES (?, ?, NULL, TRUE, FALSE, ?, FALSE, NULL, NULL, ?, ?, ?)
+INSERT INTO acls VALUES (?, ?, NULL, TRUE, FALSE, ?, FALSE, NULL, NULL, ?, ?)
 ON CONFLICT DO UPDATE SET alone = TRUE WHERE acl IS NULL
 """
 _MAY_BE_PARENT = "(is_parent OR alone)"
@@ -74,7 +74,6 @@ SELECT 1 FROM acls WHERE url = ?1 AND acl NOT NULL AND number <= ?3 AND (
     OR NOT EXISTS (SELECT 1 FROM acls WHERE url = ?1 AND datasource = ?2 AND {_MAY_BE_PARENT})
 )
 """
-_PLACE = "feed = :feed, line = :line, offset = :offset"
 _UNPLACED = "\0"
 """Begins the datasource of an ACL whose feed is not known yet; the name of its source follows."""
 
@@ -323,7 +322,7 @@ class _Acls:
         self._begun.add(datasource)
         if self._datasources.get(source) != datasource:
             query = "DELETE FROM acls WHERE datasource = ?"
-            query = f"{query} RETURNING url, number, feed, line, offset"
+            query = f"{query} RETURNING url, number, feed, place"
             unplaced = self._database.execute(query, (f"{_UNPLACED}{source}",)).fetchall()
             rows = ((url, datasource, *others) for url, *others in unplaced)
             self._database.executemany(_HIDE_ALONE, rows)
@@ -373,26 +372,27 @@ class _Acls:
         is_replaced = "TRUE" if may_be_alone else "(is_parent OR NOT alone)"
         if may_be_alone and not own.startswith(_UNPLACED):
             is_replaced = "datasource = :own"
-        stated = item.provenance if isinstance(item, Record) else result
-        place = dict(zip(("feed", "line", "offset"), self._place_of(stated), strict=True))
+        feed, place = self._place_of(item.provenance if isinstance(item, Record) else item)
         for name in self._steps.renamed(result.url or ""):
             url = name.strip()
             compared, text = ("GLOB", sqlite_glob(url)) if is_pattern else ("=", url)
             for column in ("url", "origin"):
                 condition = f"{column} {compared} :text AND {is_replaced}"
-                query = f"UPDATE acls SET acl = NULL, {_PLACE} WHERE {condition}"
-                self._database.execute(query, {"text": text, "own": own, **place})
+                query = (
+                    f"UPDATE acls SET acl = NULL, feed = :feed, place = :place WHERE {condition}"
+                )
+                values = {"text": text, "own": own, "feed": feed, "place": place}
+                self._database.execute(query, values)
             if may_be_alone:
-                self._database.execute(_HIDE_ALONE, (url, own, self._number, *place.values()))
+                self._database.execute(_HIDE_ALONE, (url, own, self._number, feed, place))
 
-    def _place_of(self, item: Provenance | Reject | Filtered) -> tuple[int, int, int]:
-        """Return the number of the feed of an item, and its line and offset in it."""
-        if isinstance(item, Filtered):
-            item = Provenance()
-        if (feed := self._feeds.get(item.source)) is None:
-            feed = feed_number(self._database, self._inputs.run, item.source)
-            self._feeds[item.source] = feed
-        return feed, item.line, item.offset
+    def _place_of(self, item: ReadResult | Provenance) -> tuple[int, int]:
+        """Return the number of the feed of an item, and its place in it."""
+        at = item if isinstance(item, Provenance | Reject) else Provenance()
+        if (feed := self._feeds.get(at.source)) is None:
+            feed = feed_number(self._database, self._inputs.run, at.source)
+            self._feeds[at.source] = feed
+        return feed, at.line or -at.offset
 
     def _may_be_alone(self, item: ReadResult) -> bool:
         if isinstance(item, Record):

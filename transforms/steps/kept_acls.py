@@ -45,7 +45,7 @@ REPLACED_ACLS = "replaced.acls"
 ACLS_SCHEMA = """
 CREATE TABLE acls (
     url TEXT, datasource TEXT, acl BLOB, alone INTEGER, is_parent INTEGER, number INTEGER,
-    is_incremental INTEGER, origin TEXT, parent TEXT, feed INTEGER, line INTEGER, offset INTEGER,
+    is_incremental INTEGER, origin TEXT, parent TEXT, feed INTEGER, place INTEGER,
     PRIMARY KEY (url, datasource)
 ) WITHOUT ROWID;
 CREATE TABLE feeds (number INTEGER PRIMARY KEY, run TEXT, source TEXT, UNIQUE (run, source));
@@ -54,13 +54,14 @@ CREATE TABLE doubts (number INTEGER, reject BLOB)
 """An ACL without a value is unknown. `number` counts ACLs, `origin` is the URL before all steps.
 
 A datasource has one ACL for a URL; a datasource that is not stated is an empty text. A doubt is a
-reject that may be a newer version of any ACL up to its number. `feed`, `line` and `offset` are
-where the ACL was read, or the reject that makes it unknown; an abandoned run has no source.
+reject that may be a newer version of any ACL up to its number. `feed` and `place` are where
+the ACL was read, or the reject that makes it unknown: a place is a line, or an offset below 0. An
+abandoned run has no source.
 """
 
 _VERSION = 2
 _FILE_SCHEMA = f"PRAGMA user_version = {_VERSION}; {ACLS_SCHEMA}"
-_INSERT = "INSERT INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT = "INSERT INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _IS_KEPT = "(alone OR is_parent OR (? AND acl NOT NULL AND parent NOT NULL))"
 _EARLIER = """
 INSERT INTO earlier SELECT url, datasource, acl FROM acls
@@ -86,15 +87,16 @@ _FORGET_SENT = (
     " AND new.acl IS old.acl AND new.alone = old.alone)",
     "INSERT INTO acls"
     " SELECT url, datasource, NULL, alone, is_parent, number, FALSE, origin, NULL,"
-    " (SELECT number FROM feeds WHERE run = :run AND source = ''), 0, 0"
+    " (SELECT number FROM feeds WHERE run = :run AND source = ''), 0"
     " FROM (SELECT * FROM before.acls UNION ALL SELECT * FROM sent.acls) WHERE alone OR is_parent"
     " ON CONFLICT DO UPDATE SET alone = alone OR excluded.alone",
     "INSERT INTO doubts SELECT * FROM before.doubts UNION SELECT * FROM sent.doubts",
 )
 _RESTATED = """
-UPDATE acls SET feed = old.feed, line = old.line, offset = old.offset FROM before.acls AS old
+UPDATE acls SET feed = old.feed, place = old.place FROM before.acls AS old
 WHERE old.url = acls.url AND old.datasource = acls.datasource
 AND old.acl IS acls.acl AND old.alone = acls.alone
+AND (old.feed <> acls.feed OR old.place <> acls.place)
 """
 _REPLACED = """
 SELECT old.* FROM before.acls AS old LEFT JOIN acls USING (url, datasource)
@@ -142,8 +144,7 @@ def load_kept(path: Path, database: sqlite3.Connection) -> None:
         return
     with _opened(path) as kept:
         fields = (
-            "url, datasource, acl, alone, is_parent, number, FALSE, origin, parent,"
-            " feed, line, offset"
+            "url, datasource, acl, alone, is_parent, number, FALSE, origin, parent, feed, place"
         )
         database.executemany(_INSERT, kept.execute(f"SELECT {fields} FROM acls"))
         _copy_feeds(kept, database)
@@ -275,9 +276,7 @@ def read_kept(path: Path, url: str | None = None) -> Iterator[KeptAcl]:
     if not path.exists():
         return
     decode = msgspec.msgpack.Decoder(Acl).decode
-    fields = (
-        "url, acl, alone, is_parent, acls.number, origin, datasource, run, source, line, offset"
-    )
+    fields = "url, acl, alone, is_parent, acls.number, origin, datasource, run, source, place"
     where = "" if url is None else "WHERE url = :url"
     query = (
         f"SELECT {fields} FROM acls LEFT JOIN feeds ON feed = feeds.number"
@@ -286,9 +285,8 @@ def read_kept(path: Path, url: str | None = None) -> Iterator[KeptAcl]:
     with _opened(path) as kept:
         [doubt] = kept.execute("SELECT ifnull(max(number), -1) FROM doubts").fetchone()
         for row in kept.execute(query, {"url": url}):
-            found, acl, alone, is_parent, number, origin, datasource, *feed, line, offset = row
+            found, acl, alone, is_parent, number, origin, datasource, run, source, place = row
             is_unknown = acl is None or (is_parent and number <= doubt)
-            run, source = feed
             yield KeptAcl(
                 url=found,
                 acl=None if is_unknown else decode(acl),
@@ -299,8 +297,8 @@ def read_kept(path: Path, url: str | None = None) -> Iterator[KeptAcl]:
                 datasource=datasource or None,
                 run=run or "",
                 source=source or "",
-                line=line,
-                offset=offset,
+                line=max(place, 0),
+                offset=max(-place, 0),
             )
 
 
@@ -316,7 +314,7 @@ def insert_kept(database: sqlite3.Connection, acls: Iterable[KeptAcl]) -> None:
     for acl in acls:
         data, parent = (None, None) if acl.acl is None else (encode(acl.acl), parent_url(acl.acl))
         state = acl.alone, acl.is_parent, acl.number, False, acl.origin, parent
-        place = feed_number(database, acl.run, acl.source), acl.line, acl.offset
+        place = feed_number(database, acl.run, acl.source), acl.line or -acl.offset
         database.execute(_INSERT, (acl.url, acl.datasource or "", data, *state, *place))
 
 
