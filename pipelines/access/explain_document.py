@@ -37,6 +37,7 @@ from feedferry.transforms.steps.kept_acls import KeptAcl, parent_url
 _ACTIONS = {Action.ADD: "document", Action.UPDATE: "acl", Action.DELETE: "delete"}
 _UNKNOWN = "not known: its newest version was set aside, or may be one that could not be read"
 _MISSING = "missing: no feed has stated it"
+_DIFFERS = "the ACLs that the job keeps come to another decision than the one that was sent"
 _WITHHELD = "no user finds the document until its next version is sent"
 
 
@@ -91,14 +92,15 @@ def explain_document(
     links = [*map(_link, chain)]
     if chain and (acl := chain[0].acl) is not None:
         fields, fault = _decide(acl, chain, stated)
+        is_withheld = sent is not None and sent.withheld is not None
         is_sent = bool(decisions) and _is_same(fields, decisions[0][1])
-        if decisions and not is_sent and chain[0].is_of_another(stated):
+        if fault is not None:
+            notes += [] if is_withheld else [fault]
+        elif decisions and not is_sent and chain[0].is_of_another(stated):
             links = []  # an ACL alone of another datasource, which the document does not take
-        else:
-            is_withheld = sent is not None and sent.withheld is not None
-            notes += [] if fault is None or is_withheld else [fault]
-            notes += [_WITHHELD] if is_withheld and not is_sent else []
-            decisions += [] if is_sent else [("acls", fields)]
+        elif not is_sent:
+            notes += [_WITHHELD if is_withheld else _DIFFERS] if decisions else []
+            decisions.append(("acls", fields))
     if not links and decisions and sent is not None:
         links = [_sent_link(sent, stated)]
     return AccessExplanation(
