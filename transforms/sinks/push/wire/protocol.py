@@ -197,6 +197,7 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     the list: an appliance that has an ACL in other terms, or a digest in place of fields, has them
     computed for both sides. Without it, records are compared as they are. `probe` searches for a
     document, in the form of `as_listed`, as people who may see it and as people who may not.
+    `find_versions` yields the document of a URL in each datasource with the decision that it has.
     """
 
     name: str
@@ -223,6 +224,7 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     list_documents: Callable[[ApplianceReader, str | None], Iterator[ListedDocument]] | None = None
     listed_fields: frozenset[str] = frozenset()
     as_listed: Callable[[Record], Record] | None = None
+    find_versions: Callable[[ApplianceReader, str], Iterator[Record]] | None = None
     probe: Callable[[ApplianceReader, Record], Iterator[FailedProbe]] | None = None
     probe_path: str = ""
     read_backlog: Callable[[ApplianceResponse], BacklogCount] | None = None

@@ -31,6 +31,7 @@ from feedferry.transforms.sinks.push.wire.opensearch.scan import (
     LISTED_FIELDS,
     as_listed,
     check,
+    find_versions,
     list_documents,
 )
 from feedferry.transforms.sinks.push.wire.protocol import (
@@ -112,6 +113,7 @@ OPENSEARCH_CLUSTER = ApplianceProtocol(
     list_documents=list_documents,
     listed_fields=LISTED_FIELDS,
     as_listed=as_listed,
+    find_versions=find_versions,
     probe=probe,
     probe_path="/_count",
     max_records=50_000,
