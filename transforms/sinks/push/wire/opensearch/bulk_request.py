@@ -29,7 +29,7 @@ def make_request(part: ChunkPart, indexes: RunIndexes) -> tuple[str, RequestBody
         part=part,
         recode=lambda blocks: numbered(blocks, first),
     )
-    return _path(chunk.datasource, indexes), body
+    return bulk_path(chunk.datasource, indexes), body
 
 
 def make_hiding(
@@ -41,7 +41,18 @@ def make_hiding(
     lines = (b"".join(numbered([hiding_lines(url)], begin + number)) for number, url in urls)
     data = b"".join(lines)
     body = RequestBody(content_type="application/x-ndjson", length=len(data), before=data)
-    return _path(chunk.datasource, indexes), body
+    return bulk_path(chunk.datasource, indexes), body
+
+
+def version_before(indexes: RunIndexes) -> int:
+    """Return the version of what precedes the records of a run, and follows those of others."""
+    return indexes.begun * VERSIONS_PER_MICROSECOND - 1
+
+
+def bulk_path(datasource: str | None, indexes: RunIndexes) -> str:
+    """Return the path of changes of the documents of a datasource."""
+    suffix = indexes.suffixes[datasource or ""]
+    return f"{suffix}/_bulk?require_alias=true&{BULK_FILTER}"
 
 
 def numbered(blocks: Iterable[bytes], first: int) -> Iterator[bytes]:
@@ -69,8 +80,3 @@ def numbered(blocks: Iterable[bytes], first: int) -> Iterator[bytes]:
 def _first_version(part: ChunkPart, indexes: RunIndexes) -> int:
     """Return the version of the first record of a chunk."""
     return indexes.begun * VERSIONS_PER_MICROSECOND + indexes.before[part.chunk.ordinal]
-
-
-def _path(datasource: str | None, indexes: RunIndexes) -> str:
-    suffix = indexes.suffixes[datasource or ""]
-    return f"{suffix}/_bulk?require_alias=true&{BULK_FILTER}"

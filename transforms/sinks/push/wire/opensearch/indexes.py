@@ -107,7 +107,7 @@ def begin(session: RunSession) -> RunIndexes:
     """Make the indexes that the chunks of a run are written to; raise TargetError if it fails."""
     begun = _begun(session, _now())
     *before, _ = accumulate(map(count_records, session.chunks), initial=0)
-    of_run = _by_datasource(session.chunks)
+    of_run = by_datasource(session.chunks)
     _check_names(session, of_run)
     suffixes = {}
     for datasource, chunks in of_run.items():
@@ -164,7 +164,7 @@ def _check_names(session: RunSession, datasources: Collection[str]) -> None:
 def finish(session: RunSession) -> None:
     """Make what a run has sent visible to searches; exchange the indexes of full feeds."""
     begun = _begun(session, int(datetime.now(UTC).timestamp()))
-    for datasource, chunks in _by_datasource(session.chunks).items():
+    for datasource, chunks in by_datasource(session.chunks).items():
         alias = alias_suffix(datasource)
         index = alias + _stamp(begun)
         loads = is_full(chunks[0])
@@ -243,7 +243,7 @@ def _change_aliases(session: RunSession, actions: Sequence[_AliasAction]) -> Non
     session.send("/_aliases", json_body({"actions": actions}), is_below_address=False)
 
 
-def _by_datasource(chunks: Sequence[Chunk]) -> dict[str, list[Chunk]]:
+def by_datasource(chunks: Sequence[Chunk]) -> dict[str, list[Chunk]]:
     found: dict[str, list[Chunk]] = {}
     for chunk in chunks:
         found.setdefault(chunk.datasource or "", []).append(chunk)

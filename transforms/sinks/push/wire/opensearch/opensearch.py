@@ -32,10 +32,12 @@ from feedferry.transforms.sinks.push.wire.opensearch.scan import (
     check,
     list_documents,
 )
+from feedferry.transforms.sinks.push.wire.opensearch.tightening import tighten
 from feedferry.transforms.sinks.push.wire.protocol import (
     Address,
     ApplianceProtocol,
     Endpoint,
+    RunSession,
     SendContext,
 )
 from feedferry.transforms.sinks.push.wire.responses import describe
@@ -53,6 +55,12 @@ def _find_url(address: Address) -> str | None:
     scheme, host, port, path = address
     path = path.rstrip("/")
     return f"{scheme}://{host}{port}{path}" if _INDEX.fullmatch(path) else None
+
+
+def _begin(session: RunSession) -> RunIndexes:
+    indexes = begin(session)
+    tighten(session, indexes)
+    return indexes
 
 
 def _request(part: ChunkPart, context: SendContext) -> tuple[str, RequestBody]:
@@ -105,7 +113,7 @@ OPENSEARCH_CLUSTER = ApplianceProtocol(
     judge_probe=_judge_probe,
     check=check,
     exchange=exchange_text,
-    begin=begin,
+    begin=_begin,
     finish=finish,
     list_documents=list_documents,
     listed_fields=LISTED_FIELDS,
