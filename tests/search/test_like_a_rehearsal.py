@@ -36,7 +36,7 @@ NO_ALIAS = {"index": "docs-web-1", "alias": "docs-none"}
 NO_CHANGE = {"lang": "painless", "source": "ctx.op = 'none'"}
 TRIAL = {"scripted_upsert": True, "upsert": {}, "script": NO_CHANGE}
 ACCESS = field_names()
-DENIED = {"acl_1_permit_1": ["b", "a", "b"], "acl_1_deny_2": "c"}
+DENIED: dict[str, Any] = {"acl_1_permit_1": ["b", "a", "b"], "acl_1_deny_2": "c"}
 IDS = {"ids": {"values": ["http://h/3", "http://h/10", "http://h/9"]}}
 REQUESTS: list[tuple[Any, ...]] = [
     ("GET", "/docs-web/_mapping"),

@@ -79,7 +79,7 @@ def converted(folder: Path, before: State, after: State) -> Path:
     """Return the run that leads from one state to another; its chunks have three records."""
     folder.mkdir()
     for datasource in ("docs", "web"):
-        names = [name for name in (after | dict(before)) if name.startswith(datasource)]
+        names = [name for name in {**after, **before} if name.startswith(datasource)]
         records = "".join(
             record(name, after[name])
             if name in after

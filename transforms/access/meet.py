@@ -22,7 +22,7 @@ from feedferry.transforms.access.index_fields import (
     tokens_of,
 )
 
-_CACHED = 32_768
+_CACHED = 8192
 
 Tokens = frozenset[str]
 _Layer = tuple[Tokens, Tokens]

@@ -11,6 +11,9 @@ import msgspec
 from feedferry.transforms.access.meet import AclChange
 from feedferry.transforms.rules.withheld_list import csv_line
 
+COMPARE: Final = "compare who sees documents"
+"""The step of a push whose reply has the counts."""
+
 ACL_CHANGES: Final = "acl-changes.csv"
 """The list, next to the receipts of a push."""
 

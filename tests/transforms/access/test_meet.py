@@ -138,7 +138,9 @@ def test_a_part_that_permits_more_than_another_one_is_left_out() -> None:
 
 
 def test_parts_for_which_there_is_no_room_are_joined() -> None:
-    parts = [[([], [f"gs:Default:{name}", "gs:Default:all"])] for name in "abc"]
+    parts: list[list[tuple[list[str], list[str]]]] = [
+        [([], [f"gs:Default:{name}", "gs:Default:all"])] for name in "abc"
+    ]
     first = fields(*parts)
     second = only("all", "d", denied="bob")
     assert fields_of_key(meet(access_key(first), access_key(second))) == {

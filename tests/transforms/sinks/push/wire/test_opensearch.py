@@ -16,6 +16,7 @@ from feedferry.schemas.account import Chunk
 from feedferry.schemas.errors import ConfigError, TargetError
 from feedferry.schemas.receipt import Refusal
 from feedferry.schemas.record import Action, Record
+from feedferry.schemas.share_limit import ShareLimit
 from feedferry.transforms.access.index_fields import field_names
 from feedferry.transforms.formats.opensearch.bulk_writer import BulkEncoder, hiding_lines
 from feedferry.transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning
@@ -205,6 +206,8 @@ class ClusterSession:
     """A run at a cluster that is a function of method, path and body."""
 
     refused = accepted_refusals = 0
+    folder = Path()
+    max_widened: ShareLimit | None = None
 
     def __init__(
         self,

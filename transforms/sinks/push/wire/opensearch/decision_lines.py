@@ -13,7 +13,7 @@ from feedferry.transforms.access.meet import AccessKey, access_key
 DELETION: Final = b"-"
 """The stored decision of a document that is deleted."""
 
-_CACHED = 32_768
+_CACHED = 8192
 _DELETE, _UPDATE = b'{"delete"', b'{"update"'
 _NAMES = field_names()
 _Tokens = list[str] | str

@@ -116,7 +116,7 @@ def begin(session: RunSession) -> RunIndexes:
         make = partial(_make_index, session, datasource, begun, is_loading=True)
         find = partial(_find_index, session, datasource, begun)
         if full == {True}:
-            _own_indexes(session, datasource)
+            own_indexes(session, datasource)
             session.step(f"make an index for {datasource}", make)
         else:
             session.step(f"find the index of {datasource}", find)
@@ -288,7 +288,7 @@ def _expected_of_index(options: IndexOptions, reason: str) -> str:
 def _find_index(session: RunSession, datasource: str, begun: int) -> str:
     """Find the index of a datasource by its alias, and make it without one; return its name."""
     alias = alias_suffix(datasource)
-    held_by = _own_indexes(session, datasource)
+    held_by = own_indexes(session, datasource)
     if not held_by:
         return _make_index(session, datasource, begun, is_loading=False)
     if len(held_by) > 1:
@@ -310,7 +310,7 @@ def _find_index(session: RunSession, datasource: str, begun: int) -> str:
     return ", ".join(held_by)
 
 
-def _own_indexes(session: RunSession, datasource: str) -> dict[str, HeldMapping]:
+def own_indexes(session: RunSession, datasource: str) -> dict[str, HeldMapping]:
     """Return the mappings of the indexes that the alias of a datasource names; there may be none.
 
     Raise TargetError for an index that is not of this datasource: a run would write to it, or a

@@ -9,13 +9,14 @@ A full feed goes to an index of its own, so that it is compared only. The compar
 is done once, with the index as it was before the run.
 """
 
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import IO
 
 import msgspec
@@ -37,6 +38,7 @@ from feedferry.transforms.access.meet import (
 from feedferry.transforms.formats.opensearch.bulk_writer import acl_lines
 from feedferry.transforms.rules.acl_changes import (
     ACL_CHANGES,
+    COMPARE,
     HEAD,
     LISTED,
     ListedChange,
@@ -60,6 +62,7 @@ from feedferry.transforms.sinks.push.wire.opensearch.indexes import (
     RunIndexes,
     by_datasource,
     is_full,
+    own_indexes,
 )
 from feedferry.transforms.sinks.push.wire.opensearch.json_request import json_body
 from feedferry.transforms.sinks.push.wire.opensearch.mapping import alias_suffix
@@ -75,13 +78,14 @@ from feedferry.transforms.storage.atomic import whole_file
 from feedferry.transforms.storage.files.spill import Spill
 from feedferry.transforms.storage.run_folders.mirrors import shown, store
 
-COMPARE, NARROW = "compare who sees documents", "narrow who sees documents"
+NARROW = "narrow who sees documents"
 NARROWED = "narrowed"
 """The documents that are narrowed, in the reply to the comparison."""
 
 NARROWING = "acl-narrowing.ndjson"
 """The file of a push with the decisions that are sent before its chunks."""
 
+_SPILL = ".acl-compare"
 _PAGE_DOCUMENTS = 1000
 _REQUEST_BYTES = 4 << 20
 _FILTER = "filter_path=hits.hits._id,hits.hits.fields,_shards.failed,timed_out"
@@ -105,8 +109,8 @@ def tighten(session: RunSession, indexes: RunIndexes) -> None:
     """Compare a run with its indexes, and narrow what it narrows; raise StoppedError at a limit."""
     path = session.folder / NARROWING
     reply = session.step(COMPARE, partial(_compare, session, path))
-    if read_counts(reply).get(NARROWED):
-        session.step(NARROW, partial(_narrow, session, indexes, path))
+    if count := read_counts(reply).get(NARROWED):
+        session.step(NARROW, partial(_narrow, session, indexes, path, count))
     path.unlink(missing_ok=True)
 
 
@@ -152,10 +156,12 @@ class _Comparison:
         documents = _count(self.session, alias)
         if not documents:
             return
-        self.documents += documents
         loads = is_full(chunks[0])
-        with TemporaryDirectory(dir=self.session.folder) as folder:
-            spill = Spill(Path(folder))
+        if loads and any(index.fault for index in own_indexes(self.session, datasource).values()):
+            return  # the feed replaces it
+        self.documents += documents
+        with _own_folder(self.session.folder / _SPILL) as folder:
+            spill = Spill(folder)
             for chunk in chunks:
                 with self.session.open(chunk) as stream:
                     spill.add(0, decisions_of(stream))
@@ -168,7 +174,7 @@ class _Comparison:
                     sent = [*_sent(stored, is_held=held is not None)]
                     self._list(datasource, id, held, sent[-1] if sent else held)
                     if held is not None and not loads:
-                        self._narrow(datasource, id, held, sent)
+                        self._send_first(datasource, id, held, sent)
         if loads:
             self.counts[AclChange.GONE] += documents
 
@@ -185,7 +191,7 @@ class _Comparison:
             )
             self.listed.write(change_line(line))
 
-    def _narrow(
+    def _send_first(
         self, datasource: str, id: str, held: AccessKey, sent: Sequence[AccessKey | None]
     ) -> None:
         """Write the decision of a document that precedes its versions, if it needs one."""
@@ -194,6 +200,17 @@ class _Comparison:
             self.narrowed += 1
             decision = _FirstDecision(datasource, id, fields_of_key(first))
             self.first.write(_encode(decision) + b"\n")
+
+
+@contextmanager
+def _own_folder(path: Path) -> Iterator[Path]:
+    """Make a folder, which is removed after the block; a push that was killed may have left it."""
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir()
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _sent(stored: Sequence[bytes], *, is_held: bool) -> Iterator[AccessKey | None]:
@@ -239,13 +256,11 @@ def _held(session: RunSession, alias: str, ids: Sequence[str]) -> dict[str, Acce
     return {hit.id: access_key(hit.fields) for hit in hits}
 
 
-def _narrow(session: RunSession, indexes: RunIndexes, path: Path) -> str:
-    """Send the decisions that precede the chunks, and make them visible to searches."""
-    if not path.exists():
-        raise TargetError(
-            f"{path}: missing; expected the decisions that the run sends first: begin a new run"
-            " with ⟦fresh⟧"
-        )
+def _narrow(session: RunSession, indexes: RunIndexes, path: Path, expected: int) -> str:
+    """Send the decisions that precede the chunks, and make them visible to searches.
+
+    Raise TargetError for a file that a crash of the machine, or another machine, has lost.
+    """
     count = 0
     datasources: dict[str, None] = {}
     for datasource, bodies in _requests(path, version_before(indexes)):
@@ -254,6 +269,11 @@ def _narrow(session: RunSession, indexes: RunIndexes, path: Path) -> str:
         session.send(bulk_path(datasource, indexes), body)
         datasources[datasource] = None
         count += len(bodies)
+    if count != expected:
+        raise TargetError(
+            f"{path}: {counted(count, 'decision')} to send first; expected {expected:,}: begin a"
+            " new run with ⟦fresh⟧"
+        )
     for datasource in datasources:
         session.send(f"{alias_suffix(datasource)}/_refresh", None)
     return counted(count, "document")
@@ -263,6 +283,7 @@ def _requests(path: Path, version: int) -> Iterator[tuple[str, list[bytes]]]:
     """Yield datasources, each with the actions of a request."""
     datasource, size = "", 0
     actions: list[bytes] = []
+    path.touch()  # without it, none is sent
     with path.open("rb") as lines:
         for line in lines:
             first = _decode_first(line)
