@@ -10,6 +10,7 @@ from feedferry.pipelines.terminal.summary import Summary
 from feedferry.schemas.account import Chunk, RejectSample
 from feedferry.schemas.receipt import ChunkState
 from feedferry.schemas.units import counted, format_clock
+from feedferry.transforms.access.meet import AclChange
 from feedferry.transforms.rules.acl_changes import (
     ACL_CHANGES,
     COMPARE,
@@ -30,6 +31,7 @@ from feedferry.transforms.storage.run_folders.mirrors import shown
 MAX_SAMPLES = 5
 """How many refused records the text shows, with the words of the appliance."""
 
+_CHANGES = frozenset(change.value for change in AclChange)
 _STATES = {
     "accepted": (ChunkState.ACCEPTED, ChunkState.PARTLY_ACCEPTED),
     "refused": (ChunkState.REFUSED,),
@@ -139,7 +141,11 @@ def as_json(account: PushAccount) -> dict[str, object]:
         notices=account.notices,
         newer=account.newer,
         withheld=account.withheld,
-        acl_changes=read_counts(account.steps.get(COMPARE, "")),
+        acl_changes={
+            name: count
+            for name, count in read_counts(account.steps.get(COMPARE, "")).items()
+            if name in _CHANGES
+        },
         steps=account.steps,
         accepted_rejects=account.accepted_rejects,
         reject_samples=account.reject_samples,

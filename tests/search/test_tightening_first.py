@@ -44,6 +44,7 @@ Acl = tuple[frozenset[str], frozenset[str]] | None
 State = Mapping[str, Acl]
 """The documents of both datasources by their names, which begin with that of the datasource."""
 
+NO_STATE: State = {}
 Pairs = set[tuple[frozenset[str], str]]
 SOME_ACLS: Sequence[Acl] = (
     None,
@@ -75,12 +76,16 @@ def record(name: str, acl: Acl) -> str:
     return f'<record url="{HOST}{name}" mimetype="text/plain">{stated}<content>x</content></record>'
 
 
-def converted(folder: Path, before: State, after: State) -> Path:
-    """Return the run that leads from one state to another; its chunks have three records."""
+def converted(folder: Path, before: State, after: State, between: State = NO_STATE) -> Path:
+    """Return the run that leads from one state to another; its chunks have three records.
+
+    Its feed has older versions of the documents `between`.
+    """
     folder.mkdir()
     for datasource in ("docs", "web"):
         names = [name for name in {**after, **before} if name.startswith(datasource)]
-        records = "".join(
+        older = (name for name in names if name in between)
+        records = "".join(record(name, between[name]) for name in older) + "".join(
             record(name, after[name])
             if name in after
             else f'<record url="{HOST}{name}" action="delete" mimetype="text/plain"/>'
@@ -169,7 +174,8 @@ def test_wherever_a_push_ends_nothing_is_wider_while_something_is_to_be_narrowed
             before, after = pairs_of(state), pairs_of(following)
             watch = Watch(server, proxy, refreshes=refreshes)
             proxy.answer = watch
-            run = converted(tmp_path / f"{refreshes}-{night}", state, following)
+            between = next_state(choice, {})
+            run = converted(tmp_path / f"{refreshes}-{night}", state, following, between)
             for requests in ENDS:
                 watch.last = watch.count + requests
                 pushed(run, proxy.url)

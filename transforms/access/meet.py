@@ -6,7 +6,7 @@ decisions do.
 
 import enum
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import lru_cache, reduce
+from functools import lru_cache
 from itertools import zip_longest
 
 from feedferry.schemas.acl import Access
@@ -92,14 +92,13 @@ def meet(first: AccessKey, second: AccessKey) -> AccessKey:
 
 
 @lru_cache(maxsize=_CACHED)
-def narrowed(held: AccessKey, sent: Sequence[AccessKey]) -> AccessKey | None:
-    """Return the meet of the decision that an index has and all that a run sends for a document.
+def narrowed(held: AccessKey, sent: AccessKey) -> AccessKey | None:
+    """Return the meet of the decision that an index has with another one, None if it is the same.
 
-    None if all that are sent permit whom it permits, so that it need not change.
+    It is the same if the other one permits whom the first one permits.
     """
-    if all(is_within(held, key) for key in sent):
-        return None
-    return reduce(meet, sent, held)
+    found = held if is_within(held, sent) else meet(held, sent)
+    return None if found == held else found
 
 
 def is_within(first: AccessKey, second: AccessKey) -> bool:

@@ -9,6 +9,7 @@ from typing import IO, Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from feedferry.pipelines.serve.cluster.rehearsal_cluster import RehearsalCluster
 from feedferry.schemas.account import Chunk
@@ -21,11 +22,16 @@ from feedferry.transforms.sinks.push.model import ApplianceResponse
 from feedferry.transforms.sinks.push.wire.address import parse_target
 from feedferry.transforms.sinks.push.wire.body import RequestBody
 from feedferry.transforms.sinks.push.wire.opensearch.indexes import RunIndexes
-from feedferry.transforms.sinks.push.wire.opensearch.tightening import NARROW, NARROWING, tighten
+from feedferry.transforms.sinks.push.wire.opensearch.tightening import (
+    NARROW,
+    NARROWING,
+    forget,
+    tighten,
+)
 from feedferry.transforms.sinks.push.wire.protocol import Appliance
 from support.cluster_requests import NO_FAULTS, VERSION, Ask, asking, bulk, encoded, make_index
 
-INDEXES = RunIndexes(begun=2 * 10**15, suffixes={"web": "-web", "docs": "-docs"}, before={})
+INDEXES = RunIndexes(begun=2 * 10**15, suffixes={"web": "-web"}, before={1: 0})
 LATER = 2 * 10**18 - 1
 """The version of what is sent before the records of the run."""
 
@@ -187,30 +193,35 @@ def test_what_both_decisions_permit_is_sent_before_the_chunks(
         *("-web/_refresh", "-web/_count", "-web/_search"),
         *("-web/_bulk", "-web/_refresh"),
     ]
+    forget(session)
     files = (path.name for path in tmp_path.iterdir())
     assert [name for name in files if not name.startswith("cluster.db")] == [ACL_CHANGES]
 
 
-def test_a_deletion_hides_a_document_first_and_each_version_of_a_run_counts(
+def test_a_deletion_hides_a_document_first_and_the_last_version_of_a_run_counts(
     cluster: RehearsalCluster, ask: Ask, tmp_path: Path
 ) -> None:
     bulk(ask, *(index(number, only("a", "b")) for number in range(5)))
     session = Session(
-        *(cluster, tmp_path, delete(0), index(1, only("a")), index(1, only("a", "b"))),
+        *(cluster, tmp_path, delete(0), index(1, public_fields()), index(1, only("a"))),
         *(update(2, hidden_fields()), update(3, only("b")), index(7, only("a"))),
         *(update(8, only("a")), delete(9), delete(4), index(4, only("a", "b", "c"))),
     )
-    tighten(session, INDEXES)
+    assert [*tighten(session, INDEXES)] == [1, 8]
     assert documents(ask) == {
         "0": (LATER, {}),
         "1": (LATER, only("a")),
         "2": (LATER, {}),
         "3": (LATER, only("b")),
-        "4": (LATER, {}),
+        "4": (VERSION, only("a", "b")),
     }
     assert session.steps[COMPARE] == (
-        "wider 1, narrower 1, hidden 1, gone 1, new 1, same 3, narrowed 5"
+        "wider 1, narrower 2, hidden 1, gone 1, new 1, same 2, narrowed 4, superseded 2"
     )
+    assert [*tighten(session, INDEXES)] == [1, 8]
+    forget(session)
+    with pytest.raises(TargetError, match="0 records; expected 2: begin a new run"):
+        tighten(session, INDEXES)
 
 
 def test_a_first_load_costs_one_request(cluster: RehearsalCluster, tmp_path: Path) -> None:
@@ -219,6 +230,17 @@ def test_a_first_load_costs_one_request(cluster: RehearsalCluster, tmp_path: Pat
     assert session.steps == {COMPARE: "no documents to compare"}
     assert session.paths == ["-web/_refresh"]
     assert not (tmp_path / ACL_CHANGES).exists()
+
+
+def test_a_first_load_of_several_feeds_has_superseded_records(
+    cluster: RehearsalCluster, ask: Ask, tmp_path: Path
+) -> None:
+    session = Session(cluster, tmp_path, index(1, public_fields()), index(1, only("a")))
+    session.chunks = [replace(session.chunks[0], ordinal=at, origin=f"{at}.xml") for at in (1, 2)]
+    indexes = replace(INDEXES, before={1: 0, 2: 2})
+    assert [*tighten(session, indexes)] == [0, 1, 2]
+    assert session.steps == {COMPARE: "no documents to compare, superseded 3"}
+    assert session.paths == ["-web/_refresh", "-web/_count"]
 
 
 def test_a_full_feed_is_compared_with_the_index_that_it_replaces(
@@ -275,7 +297,7 @@ def test_the_list_stays_as_it_was_when_a_run_is_continued(
     session = Session(cluster, tmp_path, index(1, only("b")))
     tighten(session, INDEXES)
     del session.steps[NARROW]
-    with pytest.raises(TargetError, match="0 decisions to send first; expected 1: begin a new run"):
+    with pytest.raises(TargetError, match="0 records; expected 1: begin a new run"):
         tighten(session, INDEXES)
     assert session.listed() == [("1", "both", "gs:Default:b", "gs:Default:a")]
     (tmp_path / NARROWING).write_bytes(

@@ -23,20 +23,20 @@ class _Id(msgspec.Struct):
     id: str = msgspec.field(name="_id")
 
 
-class _Params(msgspec.Struct):
+class _AclParams(msgspec.Struct):
     fields: dict[str, _Tokens] = {}
 
 
-class _Script(msgspec.Struct):
-    params: _Params
+class _AclScript(msgspec.Struct):
+    params: _AclParams
 
 
-class _Update(msgspec.Struct):
-    script: _Script | None = None
+class _AclUpdate(msgspec.Struct):
+    script: _AclScript | None = None
 
 
 _decode_action = msgspec.json.Decoder(dict[str, _Id]).decode
-_decode_update = msgspec.json.Decoder(_Update).decode
+_decode_update = msgspec.json.Decoder(_AclUpdate).decode
 _decode_document = msgspec.json.Decoder(
     msgspec.defstruct("DocumentAccess", [(name, _Tokens, "") for name in _NAMES])
 ).decode
@@ -45,9 +45,9 @@ _encode = msgspec.json.encode
 
 
 def decisions_of(lines: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the id of each document with its decision, as `read_decision` reads it.
+    """Yield the id of the document of each record with its decision, which `read_decision` reads.
 
-    An update that states no decision is left out.
+    An update that states no decision is taken for one that permits nobody.
     """
     rest = iter(lines)
     for line in rest:
@@ -57,8 +57,9 @@ def decisions_of(lines: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
             yield key, DELETION
         elif not line.startswith(_UPDATE):
             yield key, b"=" + _encode(astuple(_decode_document(next(rest))))
-        elif (script := _decode_update(next(rest)).script) is not None:
-            fields = script.params.fields
+        else:
+            script = _decode_update(next(rest)).script
+            fields = {} if script is None else script.params.fields
             yield key, b"~" + _encode([fields.get(name, "") for name in _NAMES])
 
 

@@ -81,12 +81,14 @@ class RunIndexes(msgspec.Struct, frozen=True, kw_only=True):
 
     `suffixes` are those of the aliases, by datasource. `begun` is the time at which the push began,
     in microseconds since 1970, where the versions of the run begin. `before` counts the records of
-    earlier chunks, by the ordinal of a chunk.
+    earlier chunks, by the ordinal of a chunk. `superseded` are the numbers of records that later
+    records of the run replace, in ascending order.
     """
 
     begun: int
     suffixes: Mapping[str, str]
     before: Mapping[int, int]
+    superseded: Sequence[int] = ()
 
 
 def is_full(chunk: Chunk) -> bool:

@@ -5,6 +5,8 @@
 
 import re
 
+from msgspec.structs import replace
+
 from feedferry.schemas.check import CheckLine, fail_of, ok, warn
 from feedferry.schemas.feed import FULL, INCREMENTAL
 from feedferry.transforms.formats import OPENSEARCH
@@ -32,7 +34,7 @@ from feedferry.transforms.sinks.push.wire.opensearch.scan import (
     check,
     list_documents,
 )
-from feedferry.transforms.sinks.push.wire.opensearch.tightening import tighten
+from feedferry.transforms.sinks.push.wire.opensearch.tightening import forget, tighten
 from feedferry.transforms.sinks.push.wire.protocol import (
     Address,
     ApplianceProtocol,
@@ -59,8 +61,12 @@ def _find_url(address: Address) -> str | None:
 
 def _begin(session: RunSession) -> RunIndexes:
     indexes = begin(session)
-    tighten(session, indexes)
-    return indexes
+    return replace(indexes, superseded=tighten(session, indexes))
+
+
+def _finish(session: RunSession) -> None:
+    finish(session)
+    forget(session)
 
 
 def _request(part: ChunkPart, context: SendContext) -> tuple[str, RequestBody]:
@@ -114,7 +120,7 @@ OPENSEARCH_CLUSTER = ApplianceProtocol(
     check=check,
     exchange=exchange_text,
     begin=_begin,
-    finish=finish,
+    finish=_finish,
     list_documents=list_documents,
     listed_fields=LISTED_FIELDS,
     as_listed=as_listed,

@@ -5,13 +5,17 @@ the index first gets a decision that permits only users whom both permit. All da
 are narrowed, and refreshed, before its first chunk is sent. So a run that ends in the middle has
 widened nothing before all that it takes away is gone.
 
+Of several records for one document, the last one counts. The records before it are sent so that
+no user finds the document: what they permit is no longer the state of the source.
+
 A full feed goes to an index of its own, so that it is compared only. The comparison is a step: it
 is done once, with the index as it was before the run.
 """
 
 import shutil
+from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -79,11 +83,18 @@ from feedferry.transforms.storage.files.spill import Spill
 from feedferry.transforms.storage.run_folders.mirrors import shown, store
 
 NARROW = "narrow who sees documents"
-NARROWED = "narrowed"
-"""The documents that are narrowed, in the reply to the comparison."""
+NARROWED, SUPERSEDED = "narrowed", "superseded"
+"""The documents that are narrowed, and the superseded records, in the reply to the comparison."""
 
 NARROWING = "acl-narrowing.ndjson"
 """The file of a push with the decisions that are sent before its chunks."""
+
+SUPERSEDED_RECORDS = "superseded.bin"
+"""The file of a push with the numbers of superseded records, of 8 bytes each."""
+
+_NUMBER_BYTES = 8
+_Versions = list[tuple[int, bytes]]
+"""Records of one document: the number of each in the run, and its decision."""
 
 _SPILL = ".acl-compare"
 _PAGE_DOCUMENTS = 1000
@@ -105,26 +116,42 @@ _encode = msgspec.json.encode
 _decode_first = msgspec.json.Decoder(_FirstDecision).decode
 
 
-def tighten(session: RunSession, indexes: RunIndexes) -> None:
-    """Compare a run with its indexes, and narrow what it narrows; raise StoppedError at a limit."""
+def tighten(session: RunSession, indexes: RunIndexes) -> Sequence[int]:
+    """Compare a run with its indexes, and narrow what it narrows; raise StoppedError at a limit.
+
+    Return the numbers of the records that are superseded within the run, in ascending order.
+    """
     path = session.folder / NARROWING
-    reply = session.step(COMPARE, partial(_compare, session, path))
-    if count := read_counts(reply).get(NARROWED):
+    counts = read_counts(session.step(COMPARE, partial(_compare, session, indexes, path)))
+    if count := counts.get(NARROWED):
         session.step(NARROW, partial(_narrow, session, indexes, path, count))
     path.unlink(missing_ok=True)
+    return _read_superseded(session.folder / SUPERSEDED_RECORDS, counts.get(SUPERSEDED, 0))
 
 
-def _compare(session: RunSession, path: Path) -> str:
+def forget(session: RunSession) -> None:
+    """Remove what only the chunks of a run have needed."""
+    if session.chunks:
+        (session.folder / SUPERSEDED_RECORDS).unlink(missing_ok=True)
+
+
+def _compare(session: RunSession, indexes: RunIndexes, path: Path) -> str:
     """Write the decisions that are sent first, and the list of changes; return the counts."""
     changes = session.folder / ACL_CHANGES
     with whole_file(path) as first, whole_file(changes) as listed:
         listed.write(HEAD)
-        comparison = _Comparison(session=session, first=first, listed=listed)
+        comparison = _IndexComparison(
+            session=session, before=indexes.before, first=first, listed=listed
+        )
         for datasource, chunks in by_datasource(session.chunks).items():
             comparison.compare(datasource, chunks)
+    with whole_file(session.folder / SUPERSEDED_RECORDS) as stream:
+        stream.write(array("q", sorted(comparison.superseded)).tobytes())
+    own = {NARROWED: comparison.narrowed, SUPERSEDED: len(comparison.superseded)}
+    others = [f"{name} {count}" for name, count in own.items() if count]
     if not comparison.documents:
         changes.unlink()
-        return "no documents to compare"
+        return ", ".join(["no documents to compare", *others])
     store(changes)
     counts, limit = comparison.counts, session.max_widened
     widened = counts[AclChange.WIDER] + counts[AclChange.BOTH]
@@ -134,49 +161,90 @@ def _compare(session: RunSession, path: Path) -> str:
             f" would be seen by more users; expected at most {limit}, the limit of ⟦max_widened⟧;"
             f" nothing was sent: check {shown(changes)}, then raise the limit to continue"
         )
-    text = counts_text(counts)
-    return f"{text}, {NARROWED} {comparison.narrowed}" if comparison.narrowed else text
+    return ", ".join([counts_text(counts), *others])
+
+
+def _read_superseded(path: Path, count: int) -> Sequence[int]:
+    numbers = array("q")
+    if count:
+        path.touch()
+        numbers.frombytes(path.read_bytes())
+    if len(numbers) != count:
+        raise _lost(path, len(numbers), count)
+    return numbers
+
+
+def _lost(path: Path, found: int, expected: int) -> TargetError:
+    """Return the error for a file that a crash of the machine, or another machine, has lost."""
+    return TargetError(
+        f"{path}: {counted(found, 'record')}; expected {expected:,}: begin a new run with ⟦fresh⟧"
+    )
 
 
 @dataclass(kw_only=True, eq=False)
-class _Comparison:
-    """Compares datasources with their indexes, which have the number of `documents`."""
+class _IndexComparison:
+    """Compares datasources with their indexes, which have the number of `documents`.
+
+    `before` counts the records of earlier chunks by the ordinal of a chunk. `superseded` are the
+    numbers of records that a later record of the run replaces.
+    """
 
     session: RunSession
+    before: Mapping[int, int]
     first: IO[bytes]
     listed: IO[bytes]
 
     def __post_init__(self) -> None:
         self.counts = Counter[AclChange]()
         self.documents = self.narrowed = 0
+        self.superseded = array("q")
 
     def compare(self, datasource: str, chunks: Sequence[Chunk]) -> None:
-        """Compare the chunks of a datasource, unless its index has no documents."""
+        """Compare the chunks of a datasource.
+
+        If its index has no documents, and the chunks are of one feed, there is nothing to compare.
+        """
         alias = alias_suffix(datasource)
-        documents = _count(self.session, alias)
-        if not documents:
+        documents, loads = _count(self.session, alias), is_full(chunks[0])
+        origins = {chunk.origin for chunk in chunks}
+        if not documents and (loads or len(origins) == 1):
             return
-        loads = is_full(chunks[0])
         if loads and any(index.fault for index in own_indexes(self.session, datasource).values()):
             return  # the feed replaces it
         self.documents += documents
         with _own_folder(self.session.folder / _SPILL) as folder:
-            spill = Spill(folder)
-            for chunk in chunks:
-                with self.session.open(chunk) as stream:
-                    spill.add(0, decisions_of(stream))
-            by_id = ((key.decode("utf-8", "surrogatepass"), sent) for key, (sent,) in spill.keys(1))
+            by_id = self._versions(chunks, folder)
             while page := dict(islice(by_id, _PAGE_DOCUMENTS)):
-                decisions = _held(self.session, alias, [*page])
+                decisions = _held(self.session, alias, [*page]) if documents else {}
                 documents -= len(decisions)
-                for id, stored in page.items():
+                for id, versions in page.items():
                     held = decisions.get(id)
-                    sent = [*_sent(stored, is_held=held is not None)]
-                    self._list(datasource, id, held, sent[-1] if sent else held)
-                    if held is not None and not loads:
-                        self._send_first(datasource, id, held, sent)
+                    last = _last(held, versions)
+                    self._list(datasource, id, held, last)
+                    if not loads:
+                        self.superseded.extend(number for number, _ in versions[:-1])
+                        self._send_first(datasource, id, held, last)
         if loads:
             self.counts[AclChange.GONE] += documents
+
+    def _versions(self, chunks: Sequence[Chunk], folder: Path) -> Iterator[tuple[str, _Versions]]:
+        """Yield each document with the records of it; memory does not depend on their number."""
+        spill = Spill(folder)
+        for chunk in chunks:
+            with self.session.open(chunk) as stream:
+                numbered_decisions = enumerate(decisions_of(stream), self.before[chunk.ordinal])
+                spill.add(
+                    0,
+                    (
+                        (key, number.to_bytes(_NUMBER_BYTES, "big") + decision)
+                        for number, (key, decision) in numbered_decisions
+                    ),
+                )
+        for key, (rows,) in spill.keys(1):
+            versions = [
+                (int.from_bytes(row[:_NUMBER_BYTES], "big"), row[_NUMBER_BYTES:]) for row in rows
+            ]
+            yield key.decode("utf-8", "surrogatepass"), versions
 
     def _list(
         self, datasource: str, id: str, held: AccessKey | None, last: AccessKey | None
@@ -192,11 +260,11 @@ class _Comparison:
             self.listed.write(change_line(line))
 
     def _send_first(
-        self, datasource: str, id: str, held: AccessKey, sent: Sequence[AccessKey | None]
+        self, datasource: str, id: str, held: AccessKey | None, last: AccessKey | None
     ) -> None:
-        """Write the decision of a document that precedes its versions, if it needs one."""
-        first = narrowed(held, tuple(HIDDEN_KEY if key is None else key for key in sent))
-        if first is not None and first != held:
+        """Write the decision of a document that precedes the chunks, if it needs one."""
+        first = None if held is None else narrowed(held, HIDDEN_KEY if last is None else last)
+        if first is not None:
             self.narrowed += 1
             decision = _FirstDecision(datasource, id, fields_of_key(first))
             self.first.write(_encode(decision) + b"\n")
@@ -213,19 +281,15 @@ def _own_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _sent(stored: Sequence[bytes], *, is_held: bool) -> Iterator[AccessKey | None]:
-    """Yield the decisions of the versions of a document; None for a deletion.
-
-    An update changes no document that is not there.
-    """
-    is_there = is_held
-    for decision in stored:
-        if decision == DELETION:
-            is_there = False
-            yield None
-        elif is_there or not is_update(decision):
-            is_there = True
-            yield read_decision(decision)
+def _last(held: AccessKey | None, versions: _Versions) -> AccessKey | None:
+    """Return the decision of a document after all records of it; None without a document."""
+    decision = held
+    for _, stored in versions:
+        if stored == DELETION:
+            decision = None
+        elif decision is not None or not is_update(stored):
+            decision = read_decision(stored)
+    return decision
 
 
 def _count(session: RunSession, alias: str) -> int:
@@ -257,10 +321,7 @@ def _held(session: RunSession, alias: str, ids: Sequence[str]) -> dict[str, Acce
 
 
 def _narrow(session: RunSession, indexes: RunIndexes, path: Path, expected: int) -> str:
-    """Send the decisions that precede the chunks, and make them visible to searches.
-
-    Raise TargetError for a file that a crash of the machine, or another machine, has lost.
-    """
+    """Send the decisions that precede the chunks, and make them visible to searches."""
     count = 0
     datasources: dict[str, None] = {}
     for datasource, bodies in _requests(path, version_before(indexes)):
@@ -270,10 +331,7 @@ def _narrow(session: RunSession, indexes: RunIndexes, path: Path, expected: int)
         datasources[datasource] = None
         count += len(bodies)
     if count != expected:
-        raise TargetError(
-            f"{path}: {counted(count, 'decision')} to send first; expected {expected:,}: begin a"
-            " new run with ⟦fresh⟧"
-        )
+        raise _lost(path, count, expected)
     for datasource in datasources:
         session.send(f"{alias_suffix(datasource)}/_refresh", None)
     return counted(count, "document")
