@@ -32,14 +32,14 @@ class UserWords(TypedDict):
 @click.option(
     "--changes",
     metavar="RUN",
-    help="List the documents that a pushed run shows to more users, or to fewer.",
+    help="List who gains and who loses documents by a pushed run.",
 )
 @click.option(
     "--format",
     "report_format",
     type=click.Choice(["text", "json"]),
     default="text",
-    help="A line of text, or of JSON, for each change.",
+    help="Format of these lines.",
 )
 def access(
     names: tuple[str, ...],
@@ -51,11 +51,10 @@ def access(
     """Print the filter with which USER searches OpenSearch or Elasticsearch, as JSON.
 
     A search with this filter finds the documents that their ACLs permit to USER. Give all names of
-    the user, such as bob and bob@example.com. With --dls, print a role whose document-level
-    security has the same filter, and the backend roles of the user.
+    the user, such as bob and bob@example.com.
 
-    With --changes, list who gains (+) and who loses (-) each document by a run: the folder of a
-    run, or a job, of which it is the newest run. Names are tokens; * is everyone.
+    With --changes, list the documents that some users gain (+) or lose (-) by a run, or by the
+    newest run of a job.
 
     \b
     Examples:
