@@ -22,7 +22,7 @@ from feedferry.transforms.access.index_fields import (
     tokens_of,
 )
 
-_CACHED = 8192
+_CACHED = 256
 
 Tokens = frozenset[str]
 _Layer = tuple[Tokens, Tokens]
@@ -91,7 +91,6 @@ def meet(first: AccessKey, second: AccessKey) -> AccessKey:
     return _key_of_parts(needed)
 
 
-@lru_cache(maxsize=_CACHED)
 def narrowed(held: AccessKey, sent: AccessKey) -> AccessKey | None:
     """Return the meet of the decision that an index has with another one, None if it is the same.
 
@@ -109,7 +108,6 @@ def is_within(first: AccessKey, second: AccessKey) -> bool:
     return all(any(_is_within(part, other) for part in parts) for other in others)
 
 
-@lru_cache(maxsize=_CACHED)
 def change_of(held: AccessKey | None, sent: AccessKey | None) -> AclChange:
     """Return the change from the decision that an index has; None where there is no document."""
     if held is None or sent is None:
@@ -123,7 +121,6 @@ def change_of(held: AccessKey | None, sent: AccessKey | None) -> AclChange:
     return AclChange.NARROWER if is_within(sent, held) else AclChange.BOTH
 
 
-@lru_cache(maxsize=_CACHED)
 def gained_and_lost(held: AccessKey, sent: AccessKey) -> tuple[list[str], list[str]]:
     """Return the tokens that see a document only afterwards, and those that no longer do.
 

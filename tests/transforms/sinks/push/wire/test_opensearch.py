@@ -122,7 +122,7 @@ def test_superseded_records_permit_nobody_and_have_as_many_bytes(
     decisions = [decision for _, decision in decisions_of(sent.splitlines())]
     for (kind, is_hidden), decision in zip(kinds, decisions, strict=True):
         if kind != "d":
-            assert (read_decision(decision) == HIDDEN_KEY) is is_hidden
+            assert (read_decision(decision[1:]) == HIDDEN_KEY) is is_hidden
     assert sent.count(b'\\"acl_1_permit_1\\":[\\"*\\"]') == [kind for kind, _ in kinds].count("i")
 
 
@@ -132,7 +132,7 @@ def test_a_request_hides_the_superseded_records_of_its_part() -> None:
     )
     _, body = make_request(part_of(chunk(5, URLS), first=2, count=2), begun)
     sent = b"".join(body.recode([encoded(url) for url in URLS[:3]]))
-    decisions = [read_decision(decision) for _, decision in decisions_of(sent.splitlines())]
+    decisions = [read_decision(decision[1:]) for _, decision in decisions_of(sent.splitlines())]
     assert [decision == HIDDEN_KEY for decision in decisions] == [True, True, False]
 
 

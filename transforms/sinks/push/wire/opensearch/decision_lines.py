@@ -1,7 +1,6 @@
 """The decisions in the bodies of `_bulk` requests, without the documents."""
 
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -11,12 +10,13 @@ from feedferry.transforms.access.index_fields import field_names
 from feedferry.transforms.access.meet import AccessKey, access_key
 
 DELETION: Final = b"-"
-"""The stored decision of a document that is deleted."""
+DOCUMENT: Final = b"="
+UPDATE: Final = b"~"
+"""What a stored decision is of."""
 
-_CACHED = 8192
 _DELETE, _UPDATE = b'{"delete"', b'{"update"'
 _NAMES = field_names()
-_Tokens = list[str] | str
+Tokens = list[str] | str
 
 
 class _Id(msgspec.Struct):
@@ -24,7 +24,7 @@ class _Id(msgspec.Struct):
 
 
 class _AclParams(msgspec.Struct):
-    fields: dict[str, _Tokens] = {}
+    fields: dict[str, Tokens] = {}
 
 
 class _AclScript(msgspec.Struct):
@@ -38,16 +38,17 @@ class _AclUpdate(msgspec.Struct):
 _decode_action = msgspec.json.Decoder(dict[str, _Id]).decode
 _decode_update = msgspec.json.Decoder(_AclUpdate).decode
 _decode_document = msgspec.json.Decoder(
-    msgspec.defstruct("DocumentAccess", [(name, _Tokens, "") for name in _NAMES])
+    msgspec.defstruct("DocumentAccess", [(name, Tokens, "") for name in _NAMES])
 ).decode
-_decode_stored = msgspec.json.Decoder(tuple[_Tokens, ...]).decode
+_decode_stored = msgspec.json.Decoder(tuple[list[str] | str, ...]).decode
 _encode = msgspec.json.encode
 
 
 def decisions_of(lines: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the id of the document of each record with its decision, which `read_decision` reads.
+    """Yield the id of the document of each record, with a stored decision and what it is of.
 
-    An update that states no decision is taken for one that permits nobody.
+    The first byte says what it is of: a deletion, a document, or an update. An update that states
+    no decision is taken for one that permits nobody.
     """
     rest = iter(lines)
     for line in rest:
@@ -56,22 +57,27 @@ def decisions_of(lines: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
         if line.startswith(_DELETE):
             yield key, DELETION
         elif not line.startswith(_UPDATE):
-            yield key, b"=" + _encode(astuple(_decode_document(next(rest))))
+            yield key, DOCUMENT + _store(astuple(_decode_document(next(rest))))
         else:
             script = _decode_update(next(rest)).script
-            fields = {} if script is None else script.params.fields
-            yield key, b"~" + _encode([fields.get(name, "") for name in _NAMES])
+            yield key, UPDATE + stored_decision({} if script is None else script.params.fields)
 
 
-def is_update(stored: bytes) -> bool:
-    """Whether a decision is one of a document that the index may have, without the document."""
-    return stored[:1] == b"~"
+def stored_decision(fields: Mapping[str, Tokens]) -> bytes:
+    """Return fields as bytes; those of decisions with the same tokens in each field are equal."""
+    return _store([fields.get(name, "") for name in _NAMES])
 
 
-@lru_cache(maxsize=_CACHED)
 def read_decision(stored: bytes) -> AccessKey:
-    """Return a decision that is not that of a deletion."""
-    values = zip(_NAMES, _decode_stored(stored[1:]), strict=True)
-    return access_key(
-        {name: [tokens] if isinstance(tokens, str) else tokens for name, tokens in values if tokens}
-    )
+    """Return a decision from its bytes."""
+    return access_key(dict(zip(_NAMES, _decode_stored(stored), strict=True)))
+
+
+def _store(values: Iterable[Tokens]) -> bytes:
+    return _encode([value and _sorted(value) for value in values])
+
+
+def _sorted(tokens: Tokens) -> list[str]:
+    if isinstance(tokens, str):
+        return [tokens]
+    return sorted({*tokens}) if len(tokens) > 1 else tokens

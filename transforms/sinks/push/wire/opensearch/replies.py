@@ -61,7 +61,7 @@ class DecisionHit(msgspec.Struct, kw_only=True):
     """A document, by its id, with the fields of its decision; those without tokens are absent."""
 
     id: str = msgspec.field(name="_id")
-    fields: dict[str, list[str]] = {}
+    fields: dict[str, list[str] | str] = {}
 
 
 class _DecisionHits(msgspec.Struct):

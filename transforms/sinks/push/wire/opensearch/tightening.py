@@ -18,10 +18,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 import msgspec
 
@@ -31,9 +31,7 @@ from feedferry.schemas.units import counted
 from feedferry.transforms.access.index_fields import AccessFields, field_names
 from feedferry.transforms.access.meet import (
     HIDDEN_KEY,
-    AccessKey,
     AclChange,
-    access_key,
     change_of,
     fields_of_key,
     gained_and_lost,
@@ -58,9 +56,10 @@ from feedferry.transforms.sinks.push.wire.opensearch.bulk_request import (
 )
 from feedferry.transforms.sinks.push.wire.opensearch.decision_lines import (
     DELETION,
+    DOCUMENT,
     decisions_of,
-    is_update,
     read_decision,
+    stored_decision,
 )
 from feedferry.transforms.sinks.push.wire.opensearch.indexes import (
     RunIndexes,
@@ -96,12 +95,22 @@ _NUMBER_BYTES = 8
 _Versions = list[tuple[int, bytes]]
 """Records of one document: the number of each in the run, and its decision."""
 
+_CACHED = 8192
 _SPILL = ".acl-compare"
 _PAGE_DOCUMENTS = 1000
 _REQUEST_BYTES = 4 << 20
 _FILTER = "filter_path=hits.hits._id,hits.hits.fields,_shards.failed,timed_out"
 _EXPECTED = "the decisions of documents"
 _MISSING = 404
+
+
+class _Difference(NamedTuple):
+    """The change of a document, by whom it is gained and lost, and the decision to send first."""
+
+    change: AclChange
+    gained: Sequence[str] = ()
+    lost: Sequence[str] = ()
+    first: AccessFields | None = None
 
 
 class _FirstDecision(msgspec.Struct, frozen=True, array_like=True):
@@ -218,12 +227,7 @@ class _IndexComparison:
                 decisions = _held(self.session, alias, [*page]) if documents else {}
                 documents -= len(decisions)
                 for id, versions in page.items():
-                    held = decisions.get(id)
-                    last = _last(held, versions)
-                    self._list(datasource, id, held, last)
-                    if not loads:
-                        self.superseded.extend(number for number, _ in versions[:-1])
-                        self._send_first(datasource, id, held, last)
+                    self._add((datasource, id), decisions.get(id), versions, loads=loads)
         if loads:
             self.counts[AclChange.GONE] += documents
 
@@ -246,28 +250,32 @@ class _IndexComparison:
             ]
             yield key.decode("utf-8", "surrogatepass"), versions
 
-    def _list(
-        self, datasource: str, id: str, held: AccessKey | None, last: AccessKey | None
+    def _add(
+        self, document: tuple[str, str], held: bytes | None, versions: _Versions, *, loads: bool
     ) -> None:
-        """Count the change of a document, and list it if the index has it before and after."""
-        change = change_of(held, last)
-        self.counts[change] += 1
-        if change in LISTED and held is not None and last is not None:
-            gained, lost = gained_and_lost(held, last)
+        """Count the change of a document, list it, and write the decision that precedes it."""
+        last = versions[0][1][1:] if len(versions) == 1 else b""
+        if held is not None and held == last:
+            self.counts[AclChange.SAME] += 1
+            return
+        change = _compared(held, _last(held, versions))
+        self.counts[change.change] += 1
+        datasource, id = document
+        if change.change in LISTED:
             line = ListedChange(
-                url=id, datasource=datasource, change=change.value, gained=gained, lost=lost
+                url=id,
+                datasource=datasource,
+                change=change.change.value,
+                gained=change.gained,
+                lost=change.lost,
             )
             self.listed.write(change_line(line))
-
-    def _send_first(
-        self, datasource: str, id: str, held: AccessKey | None, last: AccessKey | None
-    ) -> None:
-        """Write the decision of a document that precedes the chunks, if it needs one."""
-        first = None if held is None else narrowed(held, HIDDEN_KEY if last is None else last)
-        if first is not None:
+        if loads:
+            return
+        self.superseded.extend(number for number, _ in versions[:-1])
+        if change.first is not None:
             self.narrowed += 1
-            decision = _FirstDecision(datasource, id, fields_of_key(first))
-            self.first.write(_encode(decision) + b"\n")
+            self.first.write(_encode(_FirstDecision(datasource, id, change.first)) + b"\n")
 
 
 @contextmanager
@@ -281,15 +289,28 @@ def _own_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _last(held: AccessKey | None, versions: _Versions) -> AccessKey | None:
+def _last(held: bytes | None, versions: _Versions) -> bytes | None:
     """Return the decision of a document after all records of it; None without a document."""
     decision = held
     for _, stored in versions:
-        if stored == DELETION:
+        kind = stored[:1]
+        if kind == DELETION:
             decision = None
-        elif decision is not None or not is_update(stored):
-            decision = read_decision(stored)
+        elif decision is not None or kind == DOCUMENT:
+            decision = stored[1:]
     return decision
+
+
+@lru_cache(maxsize=_CACHED)
+def _compared(held: bytes | None, last: bytes | None) -> _Difference:
+    """Return the difference between two decisions; None where there is no document."""
+    before, after = (None if stored is None else read_decision(stored) for stored in (held, last))
+    change = change_of(before, after)
+    if before is None:
+        return _Difference(change)
+    first = narrowed(before, HIDDEN_KEY if after is None else after)
+    gained, lost = ([], []) if after is None else gained_and_lost(before, after)
+    return _Difference(change, gained, lost, None if first is None else fields_of_key(first))
 
 
 def _count(session: RunSession, alias: str) -> int:
@@ -302,7 +323,7 @@ def _count(session: RunSession, alias: str) -> int:
     return read_reply(session.request(f"{alias}/_count"), CountReply, _EXPECTED).count
 
 
-def _held(session: RunSession, alias: str, ids: Sequence[str]) -> dict[str, AccessKey]:
+def _held(session: RunSession, alias: str, ids: Sequence[str]) -> dict[str, bytes]:
     """Return the decisions of the documents that an index has."""
     query = {
         "query": {"ids": {"values": ids}},
@@ -317,7 +338,7 @@ def _held(session: RunSession, alias: str, ids: Sequence[str]) -> dict[str, Acce
         halves = ids[:middle], ids[middle:]
         return {id: key for half in halves for id, key in _held(session, alias, half).items()}
     hits = read_reply(response, DecisionReply, _EXPECTED).hits.hits
-    return {hit.id: access_key(hit.fields) for hit in hits}
+    return {hit.id: stored_decision(hit.fields) for hit in hits}
 
 
 def _narrow(session: RunSession, indexes: RunIndexes, path: Path, expected: int) -> str:
