@@ -10,7 +10,6 @@ from functools import lru_cache
 from itertools import zip_longest
 
 from feedferry.schemas.acl import Access
-from feedferry.schemas.membership import Member
 from feedferry.transforms.access.decision import LAYERS, PARTS, member_of
 from feedferry.transforms.access.index_fields import (
     EVERYONE,
@@ -22,7 +21,7 @@ from feedferry.transforms.access.index_fields import (
     tokens_of,
 )
 
-_CACHED = 256
+_CACHED, _CACHED_TOKENS = 256, 32_768
 
 Tokens = frozenset[str]
 _Layer = tuple[Tokens, Tokens]
@@ -130,7 +129,7 @@ def gained_and_lost(held: AccessKey, sent: AccessKey) -> tuple[list[str], list[s
     """
     before, after = _fields(held), _fields(sent)
     named = {token: _tokens_alone(token) for _, tokens in held | sent for token in sorted(tokens)}
-    named.setdefault(EVERYONE, [EVERYONE])
+    named.setdefault(EVERYONE, _tokens_alone(EVERYONE))
     seen = {token: permits(before, alone) for token, alone in named.items()}
     sees = {token: permits(after, alone) for token, alone in named.items()}
     gained = sorted(token for token in named if sees[token] and not seen[token])
@@ -150,12 +149,12 @@ def _fields(key: AccessKey) -> dict[str, Tokens]:
     return dict(key)
 
 
-def _tokens_alone(token: str) -> list[str]:
+@lru_cache(maxsize=_CACHED_TOKENS)
+def _tokens_alone(token: str) -> Tokens:
     """Return the tokens of a search by one user or group."""
     if token == EVERYONE:
-        return [EVERYONE]
-    member: Member = member_of(principal_of_token(token, Access.PERMIT))
-    return tokens_of([member])
+        return frozenset({EVERYONE})
+    return frozenset(tokens_of([member_of(principal_of_token(token, Access.PERMIT))]))
 
 
 def _everyone_alone(tokens: list[str]) -> list[str]:
