@@ -1,6 +1,6 @@
 """At a real server, a run takes permissions away before it gives any, wherever it ends.
 
-19 places where a push can end, for 10 nights, take some minutes for each server::
+19 places where a push can end, for 10 nights, and 30 kills, take some minutes for each server::
 
     FEEDFERRY_STORM=full pytest -n0 -m "" tests/search/test_tightening_first.py -k "2.19"
 """
@@ -23,6 +23,7 @@ from feedferry.testing import ScriptedReply, ScriptedRequest
 from feedferry.transforms.access.index_fields import search_filter, tokens_of
 from feedferry.transforms.net.retry import RetryPolicy
 from feedferry.transforms.rules.acl_changes import ACL_CHANGES, read_changes
+from support.forks import forks
 from support.runs import chosen, convert
 from support.search_proxies import SearchProxy, search_proxy
 from support.search_servers import SearchServer
@@ -34,6 +35,13 @@ NIGHTS = chosen(usual=1, full=10)
 ENDS = chosen(usual=(8, 17, 23, 29, 36), full=tuple(range(4, 60, 3)))
 """After how many requests the pushes of a night end."""
 
+KILLS = chosen(usual=1, full=30)
+JOB = """\
+version: 1
+job: nights
+source: {type: gsa-feed, path: [docs.xml, web.xml]}
+target: {type: opensearch, url: "URL/intranet"}
+"""
 HOST = "http://docs.example.com/"
 GROUPS = ("staff", "board", "guests")
 USERS = [frozenset(names) for count in range(4) for names in combinations(GROUPS, count)]
@@ -76,12 +84,12 @@ def record(name: str, acl: Acl) -> str:
     return f'<record url="{HOST}{name}" mimetype="text/plain">{stated}<content>x</content></record>'
 
 
-def converted(folder: Path, before: State, after: State, between: State = NO_STATE) -> Path:
-    """Return the run that leads from one state to another; its chunks have three records.
+def write_feeds(folder: Path, before: State, after: State, between: State) -> list[str]:
+    """Write the feeds that lead from one state to another; return their paths.
 
-    Its feed has older versions of the documents `between`.
+    They have older versions of the documents `between`.
     """
-    folder.mkdir()
+    paths = []
     for datasource in ("docs", "web"):
         names = [name for name in {**after, **before} if name.startswith(datasource)]
         older = (name for name in names if name in between)
@@ -91,12 +99,20 @@ def converted(folder: Path, before: State, after: State, between: State = NO_STA
             else f'<record url="{HOST}{name}" action="delete" mimetype="text/plain"/>'
             for name in sorted(names)
         )
-        (folder / f"{datasource}.xml").write_text(
+        path = folder / f"{datasource}.xml"
+        path.write_text(
             f"<gsafeed><header><datasource>{datasource}</datasource>"
             f"<feedtype>incremental</feedtype></header><group>{records}</group></gsafeed>"
         )
+        paths.append(str(path))
+    return paths
+
+
+def converted(folder: Path, before: State, after: State, between: State = NO_STATE) -> Path:
+    """Return the run that leads from one state to another; its chunks have three records."""
+    folder.mkdir()
+    feeds = write_feeds(folder, before, after, between)
     flags = ("--to", "opensearch", "--max-chunk-records", "3")
-    feeds = [str(path) for path in sorted(folder.glob("*.xml"))]
     assert convert(*feeds, "-o", str(folder / "run"), *flags) == 0
     return folder / "run"
 
@@ -184,6 +200,33 @@ def test_wherever_a_push_ends_nothing_is_wider_while_something_is_to_be_narrowed
             assert result.exit_code == 0, result.reason
             check(watch.samples, before, after)
             assert watch.seen() == after
+            state = following
+
+
+def test_a_job_that_is_killed_at_any_operation_takes_permissions_away_first(
+    server: SearchServer, tmp_path: Path
+) -> None:
+    choice = random.Random(SEED)
+    state = next_state(choice, {})
+    words = ("run", "job.yaml", "--progress", "none", "--set", "chunk.max_records=5")
+    with search_proxy(server) as proxy, forks(tmp_path) as runs:
+        (tmp_path / "job.yaml").write_text(JOB.replace("URL", proxy.url))
+        write_feeds(tmp_path, {}, state, {})
+        first = runs.run(*words)
+        assert first.returncode == 0, first.output
+        watch = proxy.answer = Watch(server, proxy, refreshes=True)
+        kills = 0
+        while kills < KILLS:
+            following = next_state(choice, state)
+            write_feeds(tmp_path, state, following, next_state(choice, {}))
+            run = runs.run(*words, last=choice.randrange(1, first.operations))
+            kills += run.returncode == -9
+            for _ in range(2):  # the unfinished run, and a run of what has changed since
+                run = runs.run(*words)
+                assert run.returncode == 0, run.output
+            check(watch.samples, pairs_of(state), pairs_of(following))
+            assert watch.seen() == pairs_of(following)
+            watch.samples.clear()
             state = following
 
 
