@@ -41,7 +41,8 @@ class RunHistory(msgspec.Struct, frozen=True, kw_only=True):
         for path in (*(folder / REPLACED_ACLS for folder in self.later), self.acls):
             for acl in () if path is None else read_kept(path, url):
                 found.setdefault(acl.datasource, acl)
-        return [acl for acl in found.values() if acl.run not in names and not acl.states_none]
+        acls = sorted(found.values(), key=lambda acl: acl.datasource or "")
+        return [acl for acl in acls if acl.run not in names and not acl.states_none]
 
 
 def find_history(text: str, as_of: str | None) -> RunHistory:

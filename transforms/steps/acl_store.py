@@ -71,7 +71,8 @@ WHERE NOT alone
 """
 _HIDE_ALONE = """
 INSERT INTO acls VALUES (?, ?, NULL, TRUE, FALSE, ?, FALSE, NULL, NULL, ?, ?)
-ON CONFLICT DO UPDATE SET alone = TRUE, acl = NULL WHERE acl IS NULL OR acl = x'C0'
+ON CONFLICT DO UPDATE SET alone = TRUE, acl = NULL, feed = excluded.feed, place = excluded.place
+WHERE acl IS NULL OR acl = x'C0'
 """
 _MAY_BE_PARENT = "(is_parent OR alone)"
 """The condition of ACLs that are parents of others. An ACL of a document only is not kept."""

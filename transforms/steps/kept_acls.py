@@ -9,7 +9,7 @@ the file of the job when the run has succeeded. A job without such ACLs has no f
 
 Each ACL has the run and the feed that brought it; an ACL that is stated again keeps those of its
 first statement. What a run has replaced or removed stays in its folder, so that the ACLs as of an
-earlier run are known (see `acl_history`).
+earlier run are known.
 """
 
 import os

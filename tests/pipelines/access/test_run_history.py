@@ -11,7 +11,7 @@ from feedferry.schemas.run_record import Phase, RunRecord
 from feedferry.transforms.formats import ReadResult
 from feedferry.transforms.steps.kept_acls import KEPT_ACLS, forget_sent
 from feedferry.transforms.storage.run_folders.run_record import write_run
-from support.acl_nights import HOST, Nights, alone, deleted, document, own_acl
+from support.acl_nights import HOST, Nights, alone, deleted, document, feed, own_acl, rejected
 
 IDS = [f"2026112{day}T020000Z-000{day}" for day in range(1, 7)]
 
@@ -129,3 +129,12 @@ def test_a_state_file_has_the_acls_of_now_only(tmp_path: Path) -> None:
         assert kept.run == "run-1"
     with pytest.raises(ConfigError, match="not for a state file"):
         find_history(str(tmp_path / "state"), IDS[0])
+
+
+def test_a_document_that_states_no_acl_has_none_until_it_is_unknown(tmp_path: Path) -> None:
+    job, other = RunFolders(tmp_path), feed("other")
+    job.night(alone("x", "ann"), document("x", other))
+    job.night(document("y", other), rejected("x", at=other))
+    job.night(alone("x", "bob", other))
+    by_run = [job.users("x", run) for run in IDS[:3]]
+    assert by_run == [["ann 1"], ["ann 1", "None 2"], ["ann 1", "bob 3"]]
