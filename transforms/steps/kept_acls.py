@@ -84,18 +84,22 @@ WITH RECURSIVE changed (url) AS (
     AND (alone OR is_parent OR url IN (SELECT url FROM earlier)) AND NOT EXISTS (
         SELECT 1 FROM earlier WHERE url = acls.url AND datasource = acls.datasource
     )
+    UNION SELECT url FROM acls
+    WHERE acl IS NULL AND parent IS NULL AND NOT (alone OR is_parent)
     UNION SELECT acls.url FROM acls JOIN changed ON acls.parent = changed.url
 )
 SELECT url, acl, datasource FROM acls JOIN changed USING (url)
 WHERE number <= :after AND NOT (alone AND acl IS NULL) AND (
-    parent NOT NULL OR acl = x'C0' AND (
+    parent NOT NULL OR (acl IS NULL AND NOT is_parent) OR acl = x'C0' AND (
         EXISTS (SELECT 1 FROM acls AS other WHERE other.url = acls.url AND other.alone)
         OR EXISTS (SELECT 1 FROM earlier WHERE earlier.url = acls.url)
     )
 )
 ORDER BY datasource, url
 """
-"""An heir that is unknown itself is selected, too: its decision is not known any more."""
+"""An heir that is unknown itself is selected, too: its decision is not known any more. So is, once,
+the ACL of a document that an abandoned run may have sent.
+"""
 _FORGET_SENT = (
     "INSERT INTO feeds SELECT * FROM before.feeds",
     "INSERT OR IGNORE INTO feeds (run, source) VALUES (:run, '')",
@@ -107,6 +111,10 @@ _FORGET_SENT = (
     " (SELECT number FROM feeds WHERE run = :run AND source = ''), 0"
     " FROM (SELECT * FROM before.acls UNION ALL SELECT * FROM sent.acls) WHERE alone OR is_parent"
     " ON CONFLICT DO UPDATE SET alone = alone OR excluded.alone",
+    "INSERT OR IGNORE INTO acls"
+    " SELECT url, datasource, NULL, FALSE, FALSE, number, FALSE, origin, NULL,"
+    " (SELECT number FROM feeds WHERE run = :run AND source = ''), 0"
+    " FROM (SELECT * FROM before.acls UNION ALL SELECT * FROM sent.acls)",
     "INSERT INTO doubts SELECT * FROM before.doubts UNION SELECT * FROM sent.doubts",
     "INSERT INTO job_datasources"
     " SELECT * FROM before.job_datasources UNION SELECT * FROM sent.job_datasources",
@@ -267,8 +275,9 @@ def remember_acls(written: Path, path: Path) -> None:
 def forget_sent(written: Path, path: Path, folder: Path) -> None:
     """Make the ACLs of a job unknown that an abandoned run has changed and may have sent.
 
-    The target may have those before the run or those of the run; this may be repeated. The folder
-    of the run keeps those before.
+    The target may have those before the run or those of the run; this may be repeated. The next
+    run hides the documents whose ACL has changed, unless they come again. The folder of the run
+    keeps those before.
     """
     if not written.exists():
         return

@@ -325,6 +325,23 @@ def test_the_acls_that_an_abandoned_run_may_have_sent_are_unknown(tmp_path: Path
     assert job.run(alone("new", "cid"), document("new")) == ["cid"]
 
 
+def test_documents_that_an_abandoned_run_may_have_sent_are_hidden_unless_they_come_again(
+    tmp_path: Path,
+) -> None:
+    job = Nights(tmp_path)
+    job.run(folder("d/", "ann"), folder("e/", "bob"), *(child(f"{n}", "d/") for n in range(4)))
+    sent = child("0", "d/"), child("1", "e/"), document("2", stated=own_acl("bob")), deleted("3")
+    job.run(*sent, child("4", "e/"), is_remembered=False)
+    forget_sent(tmp_path / "run-2" / KEPT_ACLS, job.store)
+    job.run(child("1", "e/"), is_remembered=False)
+    assert job.changed() == {("docs", n): "acl-chain-broken" for n in "234"}
+    job.run(folder("d/", "cid"))
+    hidden = {("docs", n): "acl-chain-broken" for n in "1234"}
+    assert job.changed() == {("docs", "0"): "cid", **hidden}
+    job.run(folder("e/", "cid"))
+    assert job.changed() == {}
+
+
 def test_a_parent_that_an_abandoned_run_may_have_sent_is_unknown_in_its_datasource(
     tmp_path: Path,
 ) -> None:
