@@ -31,6 +31,7 @@ from feedferry.schemas.record import DELETIONS, Action, Provenance, Record
 from feedferry.schemas.reject import Filtered, Reject
 from feedferry.transforms.formats.base import ReadResult
 from feedferry.transforms.formats.fast_path.elements.singly import singly
+from feedferry.transforms.formats.holding.acl_metadata import is_acl_name
 from feedferry.transforms.steps.kept_acls import (
     ACLS_SCHEMA,
     CHANGED_ACLS,
@@ -231,7 +232,8 @@ def _store_records(
     if inputs.kept_acls is not None:
         load_kept(inputs.kept_acls, database)
     acls = _Acls(database, steps, inputs)
-    stated: Iterable[ReadResult] = singly(inputs.records())
+    outlined = None if steps.has_any else is_acl_name  # a step may look at all of a record
+    stated: Iterable[ReadResult] = singly(inputs.records(), outlined=outlined)
     for item in stated:
         for result in steps.results([item]):
             acls.add(result, item)

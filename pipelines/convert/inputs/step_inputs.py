@@ -116,7 +116,9 @@ def prepare_steps(spans: Iterable[Span], settings: Settings, *, run: str = "") -
     """
     inputs = SpanInputs(
         spans,
-        settings.reading,
+        msgspec.structs.replace(
+            settings.reading, batch_records=settings.batch_records, acls_in_blocks=True
+        ),
         settings.known_rejects,
         settings.sources,
         settings.target,
