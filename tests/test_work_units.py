@@ -1,6 +1,7 @@
 """How tests are spread over the workers."""
 
-from support.work_units import order, unit_of
+from support.runs import ROOT
+from support.work_units import LONG, order, unit_of
 
 
 def test_a_module_is_a_unit_and_modules_that_share_servers_are_one() -> None:
@@ -14,3 +15,7 @@ def test_units_that_take_long_begin_first_and_then_those_with_most_tests() -> No
     tests = [f"{small}::1", f"{large}::2", f"{large}::3", f"{search}::4", f"{small}::5"]
     tests.append(f"{large}::6")
     assert order(tests) == [3, 1, 2, 5, 0, 4]
+
+
+def test_each_unit_that_takes_long_exists() -> None:
+    assert [unit for unit in LONG if not (ROOT / unit).exists()] == []
