@@ -111,6 +111,13 @@ def pytest_collection_modifyitems(
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Start one worker more than processors for slow tests: they wait for other processes."""
+    is_quick = config.option.markexpr.startswith("not slow")
+    return None if is_quick else (os.cpu_count() or 1) + 1
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> work_units.UnitScheduling:
     """Spread the tests over the workers, as `-n` asks for."""
     return work_units.UnitScheduling(config, log)
