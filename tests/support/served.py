@@ -119,19 +119,6 @@ def start(*args: str, cwd: Path | None = None) -> "subprocess.Popen[str]":
     )
 
 
-def run(*args: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
-    """Run the command to its end."""
-    return subprocess.run(
-        [*COMMAND, *args],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        timeout=5 * BOUND_SECONDS,
-        check=False,
-    )
-
-
 def wait_until(is_so: Callable[[], bool], *, seconds: float = BOUND_SECONDS) -> None:
     """Wait for something that another process does; fail if it does not come."""
     end = time.monotonic() + seconds
