@@ -332,7 +332,7 @@ def test_documents_that_an_abandoned_run_may_have_sent_are_hidden_unless_they_co
     job.run(folder("d/", "ann"), folder("e/", "bob"), *(child(f"{n}", "d/") for n in range(4)))
     sent = child("0", "d/"), child("1", "e/"), document("2", stated=own_acl("bob")), deleted("3")
     job.run(*sent, child("4", "e/"), is_remembered=False)
-    forget_sent(tmp_path / "run-2" / KEPT_ACLS, job.store)
+    forget_sent(tmp_path / "run-2" / KEPT_ACLS, job.store, tmp_path / "run-2")
     job.run(child("1", "e/"), is_remembered=False)
     assert job.changed() == {("docs", n): "acl-chain-broken" for n in "234"}
     job.run(folder("d/", "cid"))
