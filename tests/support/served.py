@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 from urllib.request import ProxyHandler, build_opener
 
 from feedferry.transforms.sources.spool import read_deliveries
+from support.forks import run as run  # for tests that push to what is served
 from support.programs_needed import path_of
 from support.runs import ROOT
 
