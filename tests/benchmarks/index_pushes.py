@@ -36,6 +36,7 @@ _ALIAS = f"{_INDEX}-benchmark"
 _ACTIONS_A_REQUEST = 5000
 _REQUEST_BYTES = 10 << 20
 _MB = 1_000_000
+_JAVA_OPTIONS = ("-Xms2g", "-Xmx2g", "-XX:+UseSerialGC")
 _ITEM = (
     b'{"index":{"_index":"intranet-benchmark","_id":"x","_version":1,"result":"created",'
     b'"_shards":{"total":1,"successful":1,"failed":0},"_seq_no":1,"_primary_term":1,"status":201}}'
@@ -152,7 +153,7 @@ def _sink() -> Iterator[str]:
 def _server(folder: Path) -> Iterator[str]:
     home = folder / "server"
     home.mkdir()
-    with search_server(OPENSEARCH_2, home) as server:
+    with search_server(OPENSEARCH_2, home, _JAVA_OPTIONS) as server:
         yield server.url
 
 

@@ -35,7 +35,7 @@ _ACL_SCRIPTS = Path(__file__).parent / "programs" / "AclScripts.java"
 _JDKS = Path("/usr/lib/jvm")
 _START_SECONDS = 300
 _CALL_SECONDS = 120
-_HEAP = ("-Xms512m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_SMALL = ("-Xms512m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _LOGGING = """\
 status = error
 appender.console.type = Console
@@ -206,8 +206,12 @@ class SearchServer:
 
 
 @contextmanager
-def search_server(program: SearchProgram, folder: Path) -> Iterator[SearchServer]:
+def search_server(
+    program: SearchProgram, folder: Path, java_options: Sequence[str] = _SMALL
+) -> Iterator[SearchServer]:
     """Run a server with its data in a folder; skip the test if it cannot be had.
+
+    Without `java_options`, it starts soon and has a small heap.
 
     The server ends when its standard input is closed, also if this process is killed.
     """
@@ -225,7 +229,7 @@ def search_server(program: SearchProgram, folder: Path) -> Iterator[SearchServer
         (folder / "config" / f"{program.name}.yml").write_text(settings)
         log4j = f"-Dlog4j2.configurationFile={folder / 'config' / 'log4j2.properties'}"
         home = f"-D{program.home}={folder}"
-        command = [java, *_HEAP, "-Dlog4j2.disable.jmx=true", log4j, home, "-cp"]
+        command = [java, *java_options, "-Dlog4j2.disable.jmx=true", log4j, home, "-cp"]
         command += [f"{libraries}/*", str(source), str(folder)]
         command += [f"{program.package}.{name}" for name in program.plugin_classes]
         command += ["SearchNode$AclScripts"] * program.has_acl_scripts

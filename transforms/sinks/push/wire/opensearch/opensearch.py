@@ -17,6 +17,7 @@ from feedferry.transforms.sinks.push.wire.opensearch.index_options import IndexO
 from feedferry.transforms.sinks.push.wire.opensearch.indexes import (
     RunIndexes,
     begin,
+    check_feeds,
     exchange_text,
     finish,
 )
@@ -32,6 +33,7 @@ from feedferry.transforms.sinks.push.wire.opensearch.scan import (
     LISTED_FIELDS,
     as_listed,
     check,
+    find_versions,
     list_documents,
 )
 from feedferry.transforms.sinks.push.wire.opensearch.tightening import forget, tighten
@@ -119,11 +121,13 @@ OPENSEARCH_CLUSTER = ApplianceProtocol(
     judge_probe=_judge_probe,
     check=check,
     exchange=exchange_text,
+    check_feeds=check_feeds,
     begin=_begin,
     finish=_finish,
     list_documents=list_documents,
     listed_fields=LISTED_FIELDS,
     as_listed=as_listed,
+    find_versions=find_versions,
     probe=probe,
     probe_path="/_count",
     max_records=50_000,

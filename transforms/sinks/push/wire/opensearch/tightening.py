@@ -28,10 +28,15 @@ import msgspec
 from feedferry.schemas.account import Chunk
 from feedferry.schemas.errors import StoppedError, TargetError
 from feedferry.schemas.units import counted
-from feedferry.transforms.access.index_fields import AccessFields, field_names
+from feedferry.transforms.access.index_fields import (
+    AccessFields,
+    field_names,
+    withheld_fields,
+)
 from feedferry.transforms.access.meet import (
     HIDDEN_KEY,
     AclChange,
+    access_key,
     change_of,
     fields_of_key,
     gained_and_lost,
@@ -96,6 +101,7 @@ _Versions = list[tuple[int, bytes]]
 """Records of one document: the number of each in the run, and its decision."""
 
 _CACHED = 8192
+_WITHHELD_KEY = access_key(withheld_fields())
 _SPILL = ".acl-compare"
 _PAGE_DOCUMENTS = 1000
 _REQUEST_BYTES = 4 << 20
@@ -290,15 +296,23 @@ def _own_folder(path: Path) -> Iterator[Path]:
 
 
 def _last(held: bytes | None, versions: _Versions) -> bytes | None:
-    """Return the decision of a document after all records of it; None without a document."""
+    """Return the decision of a document after all records of it; None without a document.
+
+    An ACL alone does not change a document that is withheld.
+    """
     decision = held
     for _, stored in versions:
         kind = stored[:1]
         if kind == DELETION:
             decision = None
-        elif decision is not None or kind == DOCUMENT:
+        elif kind == DOCUMENT or (decision is not None and not _is_withheld(decision)):
             decision = stored[1:]
     return decision
+
+
+@lru_cache(maxsize=_CACHED)
+def _is_withheld(stored: bytes) -> bool:
+    return read_decision(stored) == _WITHHELD_KEY
 
 
 @lru_cache(maxsize=_CACHED)
