@@ -23,6 +23,9 @@ from feedferry.pipelines.cli.main import main
 EVENTS = ("open", "os.", "shutil.", "socket.connect", "sqlite3.", "fcntl.")
 
 
+{prepare}
+
+
 def audited(name):
     function = getattr(os, name)
 
@@ -105,10 +108,13 @@ class Forks:
 
 
 @contextmanager
-def forks(folder: Path) -> Iterator[Forks]:
-    """Load the command once; its runs have `folder` as their working folder."""
+def forks(folder: Path, *, prepare: str = "") -> Iterator[Forks]:
+    """Load the command once; its runs have `folder` as their working folder.
+
+    `prepare` is code that is executed when all is loaded.
+    """
     process = subprocess.Popen(
-        [sys.executable, "-c", _SERVER],
+        [sys.executable, "-c", _SERVER.replace("{prepare}", prepare)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
