@@ -5,40 +5,75 @@ records without Beam, writes no pages, and waits neither for the target nor for 
 that is killed loses nothing that it has written.
 """
 
+import gc
+import io
 import os
+import ssl
+import threading
 from collections.abc import Sequence
+from contextlib import chdir, closing, redirect_stdout
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 
+from feedferry.pipelines.cli.main import main
 from feedferry.pipelines.convert import engine as conversions
 from feedferry.pipelines.convert.engine import Conversion
 from feedferry.pipelines.convert.publication.publish import check_files
 from feedferry.pipelines.convert.publication.span_accounts import collect
 from feedferry.pipelines.convert.workers.progress import ConvertProgress
 from feedferry.pipelines.job.run import engine as jobs
+from feedferry.pipelines.job.run import push_phase
+from feedferry.pipelines.report import run_report
+from feedferry.pipelines.serve.cluster.rehearsal_cluster import RehearsalCluster
 from feedferry.schemas.account import Account, merge
 from feedferry.schemas.span import Span
+from feedferry.testing import scripted_server
 from feedferry.transforms.conversion import convert, file_spans, withholding
 from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.net.retry import RetryPolicy
+from feedferry.transforms.sinks.push.wire import client
 from feedferry.transforms.sinks.push.wire.opensearch import bulk_request
 from feedferry.transforms.steps import acl_store
+from support.histories.observed_index import ObservedIndex, stand_in
+from support.histories.random_nights import RandomNights, first_state
+from support.histories.simulation import JOB, write_feeds, write_job
 
 _PAUSE_SECONDS = 0.001
 
 
 def prepare(mutant: str = "") -> None:
     """Make runs of this process fast, and change the program as the mutant says."""
-    vars(conversions).update(_run_pipeline=_convert_here, write_report=_ignore)
-    vars(jobs).update(write_report=_ignore, write_index=_ignore)
+    vars(conversions)["_run_pipeline"] = _convert_here
+    vars(jobs)["write_index"] = _ignore
+    for module in (conversions, jobs, push_phase, run_report):
+        vars(module)["write_report"] = _ignore
+    vars(client)["trusted_certificates"] = partial(ssl.SSLContext, ssl.PROTOCOL_TLS_CLIENT)
     os.fsync = _ignore
     RetryPolicy.pause_seconds = lambda *_arguments: _PAUSE_SECONDS  # type: ignore[method-assign]
+    with TemporaryDirectory() as folder, chdir(folder), redirect_stdout(io.StringIO()):
+        _run_once(Path(folder))
+    assert threading.active_count() == 1, threading.enumerate()  # or a fork could hang
     if mutant:
         MUTANTS[mutant]()
+    gc.collect()
+    gc.freeze()
 
 
-def _ignore(*_arguments: object) -> None: ...
+def _run_once(folder: Path) -> None:
+    """Load all modules, certificates and tables that a run needs."""
+    with closing(RehearsalCluster(folder)) as cluster:
+        index = ObservedIndex(stand_in(cluster), is_strict=False)
+        with scripted_server(index) as url:
+            write_job(folder, url)
+            night = RandomNights(1).first(first_state())
+            write_feeds(folder, first_state(), night, is_corrected=True)
+            assert main(["run", JOB, "--progress", "none", "-q"]) in (0, 1)
+
+
+def _ignore(*_arguments: object, **_named: object) -> None: ...
 
 
 def _convert_here(

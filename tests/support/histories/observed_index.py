@@ -21,6 +21,7 @@ INDEX = "intranet"
 _MOST_HITS = 500
 _UNAVAILABLE = ScriptedReply(503, b'{"error":{"type":"fault"},"status":503}', "application/json")
 _REFRESHING = ("/_refresh", "/_aliases")
+_CHANGES = ("/_bulk", *_REFRESHING)
 
 
 class Backend(Protocol):
@@ -146,13 +147,13 @@ class ObservedIndex:
 
     def _pass_on(self, request: ScriptedRequest, faults: ItemFaults = ItemFaults()) -> ScriptedReply:
         status, body = self._backend(request.method, request.path, request.body, faults)
-        self.requests += 1
-        is_change = request.method != "GET" and "_search" not in request.path
-        if is_change and "/_count" not in request.path and self._bodies:
+        is_change = request.method == "DELETE" or any(name in request.path for name in _CHANGES)
+        if is_change and self._bodies:
             self._check(request)
         return ScriptedReply(status, body, "application/json")
 
     def _check(self, request: ScriptedRequest) -> None:
+        self.requests += 1
         seen = self.visible()
         where = f"{request.method} {request.path.partition('?')[0]}"
         if wrong := seen - self._allowed:

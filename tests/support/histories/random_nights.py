@@ -31,7 +31,7 @@ GROUPS = ("staff", "board", "temps")
 IN_SP = ("alice", "erin")
 MOST_DOCUMENTS = 24
 MOST_FOLDERS = 10
-OPERATIONS = 700
+OPERATIONS = 400
 """The last operation of a run at which it may be killed; most runs have more, some fewer."""
 
 
@@ -89,7 +89,7 @@ class RandomNights:
         choice, changes = self._choice, dict[Key, list[Change]]()
         for key in sorted(listed):
             item = state.items.get(key)
-            if item is not None and choice.random() < 0.4:
+            if item is not None and choice.random() < 0.6:
                 changes[key] = [Put(key=key, item=item)]
         joins = list[Change]()
         for _ in range(choice.randrange(1, 6)):

@@ -1,7 +1,6 @@
 """The nights of a job: feeds, runs that are killed and resumed, and what the index shows."""
 
 import csv
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -11,8 +10,9 @@ from support.histories.changes import HOST, Night, Put, Rename, applied, feeds, 
 from support.histories.observed_index import INDEX, Finding, ObservedIndex
 from support.histories.source_state import Key, SourceState
 
+JOB = "nights.yaml"
 MOST_RUNS = 12
-_JOB = """\
+_JOB_TEXT = """\
 version: 1
 job: nights
 source: {{type: gsa-feed, path: ["feeds/*.xml"]}}
@@ -52,15 +52,13 @@ class Simulation:
         self._folder, self._index, self._forks = folder, index, forks
         self.figures = Figures()
         self.listed = frozenset[Key]()
-        (folder / "feeds").mkdir()
-        (folder / "nights.yaml").write_text(_JOB.format(url=url, index=INDEX), "utf-8")
-        self._write_table({})
+        write_job(folder, url)
 
     def night(self, before: SourceState, night: Night) -> SourceState:
         """Return the state after a night, which has ended; raise Violation for what is wrong."""
         after = self.after = applied(before, night)
         if any(isinstance(change, Rename) for change in night.changes):
-            self._write_table(after.table)
+            _write_table(self._folder, after.table)
         earlier = self._run_folders()
         self._index.begin(before, night)
         self._run_until_done(before, night)
@@ -78,11 +76,11 @@ class Simulation:
 
     def _run_until_done(self, before: SourceState, night: Night) -> None:
         kills, is_corrected, flags = [*night.kills], False, []
-        self._write_feeds(before, night, is_corrected=False)
+        write_feeds(self._folder, before, night)
         output = ""
         for _ in range(MOST_RUNS):
             last = kills.pop(0) if kills else 0
-            words = ["run", "nights.yaml", "--progress", "none", *flags]
+            words = ["run", JOB, "--progress", "none", *flags]
             if is_corrected:
                 words += ["--set", "safety.accept_holes=true"]  # documents without a parent
             run = self._forks.run(*words, last=last)
@@ -101,7 +99,7 @@ class Simulation:
                 is_corrected = True
                 self.after = applied(before, night, is_corrected=True)
                 self._index.allow(before, night, self.after)
-                self._write_feeds(before, night, is_corrected=True)
+                write_feeds(self._folder, before, night, is_corrected=True)
             elif run.returncode == 4:
                 flags = ["--fresh"]
             else:
@@ -127,21 +125,6 @@ class Simulation:
             self._index.findings.clear()
             raise Violation(self.figures.nights, f"{text}\n{output}")
 
-    def _write_feeds(self, before: SourceState, night: Night, *, is_corrected: bool) -> None:
-        folder = self._folder / "feeds"
-        for path in folder.iterdir():
-            path.unlink()
-        for name, text in feeds(before, night, is_corrected=is_corrected):
-            (folder / name).write_text(text, "utf-8")
-        if not any(folder.iterdir()):
-            head = "<datasource>docs</datasource><feedtype>incremental</feedtype>"
-            text = f"<gsafeed><header>{head}</header><group></group></gsafeed>"
-            (folder / "0-docs.xml").write_text(text, "utf-8")
-
-    def _write_table(self, table: dict[str, str]) -> None:
-        lines = (f"{old},{new}\n" for old, new in {"-": "-", **table}.items())
-        (self._folder / "names.csv").write_text("".join(lines), "utf-8")
-
     def _run_folders(self) -> set[Path]:
         return {*(self._folder / "runs" / "nights").glob("*-*/")}
 
@@ -161,4 +144,27 @@ def _listed(run: Path) -> set[Key]:
     return found
 
 
-Report = Callable[[str], object]
+def write_job(folder: Path, url: str) -> None:
+    """Write a job that reads feeds and a table of names, and pushes to a server."""
+    (folder / "feeds").mkdir()
+    (folder / JOB).write_text(_JOB_TEXT.format(url=url, index=INDEX), "utf-8")
+    _write_table(folder, {})
+
+
+def write_feeds(
+    folder: Path, before: SourceState, night: Night, *, is_corrected: bool = False
+) -> None:
+    """Write the feeds of a night in place of those that are there; there is at least one."""
+    for path in (folder / "feeds").iterdir():
+        path.unlink()
+    for name, text in feeds(before, night, is_corrected=is_corrected):
+        (folder / "feeds" / name).write_text(text, "utf-8")
+    if not any((folder / "feeds").iterdir()):
+        head = "<datasource>docs</datasource><feedtype>incremental</feedtype>"
+        text = f"<gsafeed><header>{head}</header><group></group></gsafeed>"
+        (folder / "feeds" / "0-docs.xml").write_text(text, "utf-8")
+
+
+def _write_table(folder: Path, table: dict[str, str]) -> None:
+    lines = (f"{old},{new}\n" for old, new in {"-": "-", **table}.items())
+    (folder / "names.csv").write_text("".join(lines), "utf-8")
