@@ -174,7 +174,10 @@ def feeds(before: SourceState, night: Night, *, is_corrected: bool) -> Iterator[
             if elements:
                 number += 1
                 feedtype = "full" if is_full else "incremental"
-                yield f"{number}-{datasource}.xml", _feed(datasource, feedtype, elements, night.order)
+                yield (
+                    f"{number}-{datasource}.xml",
+                    _feed(datasource, feedtype, elements, night.order),
+                )
 
 
 def _is_damaged(change: Put | Delete) -> bool:
@@ -229,4 +232,3 @@ def _principal(named: Named) -> str:
     if named.namespace != "Default":
         words += f" namespace={quoteattr(named.namespace)}"
     return f'<principal scope="{scope}" access="{access}"{words}>{escape(named.name)}</principal>'
-

@@ -10,9 +10,11 @@ import io
 import os
 import ssl
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import chdir, closing, redirect_stdout
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -41,6 +43,10 @@ from support.histories.observed_index import ObservedIndex, stand_in
 from support.histories.random_nights import RandomNights, first_state
 from support.histories.simulation import JOB, write_feeds, write_job
 
+TIGHTENING = "feedferry.transforms.sinks.push.wire.opensearch.tightening"
+"""The module that takes permissions away first, if the program has it."""
+
+VERSIONS_OF_A_RUN = 1000
 _PAUSE_SECONDS = 0.001
 
 
@@ -88,9 +94,7 @@ def _convert_here(
     assert not is_parallel
     if not spans:
         return Account()
-    begin = partial(
-        file_spans.begin, span_bytes=conversion.span_bytes, options=settings.reading
-    )
+    begin = partial(file_spans.begin, span_bytes=conversion.span_bytes, options=settings.reading)
     accounts = [
         account
         for whole in spans
@@ -119,20 +123,22 @@ def _without_descendants() -> None:
 
 
 def _without_versions() -> None:
-    numbered = bulk_request.numbered
-
-    def with_same_version(blocks: Sequence[bytes], first: int) -> object:
+    def with_one_version(blocks: Iterable[bytes], first: int, *_more: object) -> Iterator[bytes]:
         """Give all records of a run one version."""
-        same = first - first % 1_000
-        place = bulk_request._PLACE
-        return (block.replace(place, b'"version":%d' % same) for block in blocks)
+        version = b'"version":%d' % (first - first % VERSIONS_OF_A_RUN)
+        return (block.replace(bulk_request._PLACE, version) for block in blocks)
 
-    assert numbered is not with_same_version
-    vars(bulk_request)["numbered"] = with_same_version
+    vars(bulk_request)["numbered"] = with_one_version
+
+
+def _without_tightening() -> None:
+    if find_spec(TIGHTENING):
+        vars(import_module(TIGHTENING))["_narrow"] = lambda *_arguments: "no documents"
 
 
 MUTANTS = {
     "withholding": _without_withholding,
     "descendants": _without_descendants,
     "versions": _without_versions,
+    "tightening": _without_tightening,
 }

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,6 +19,9 @@ from support.histories.simulation import Figures, Simulation, Violation
 from support.histories.source_state import SourceState
 
 MOST_REPLAYS = 60
+IS_STRICT = bool(find_spec("feedferry.transforms.sinks.push.wire.opensearch.tightening"))
+"""Whether the program takes permissions away before it gives any."""
+
 _PREPARE = """\
 sys.path.insert(0, "tests")
 from support.histories.fast_runs import prepare
@@ -65,9 +69,7 @@ def explore(simulation: Simulation, seed: int, count: int) -> History:
             state = simulation.night(state, nights[-1])
     except Violation as exc:
         violation = str(exc)
-    return History(
-        seed=seed, nights=tuple(nights), figures=simulation.figures, violation=violation
-    )
+    return History(seed=seed, nights=tuple(nights), figures=simulation.figures, violation=violation)
 
 
 def shrink(nights: Sequence[Night], fails: Fails) -> list[Night]:

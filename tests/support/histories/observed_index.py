@@ -3,7 +3,7 @@
 import gzip
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
@@ -93,9 +93,7 @@ class ObservedIndex:
         for put in () if self._is_strict else repeated(before, night):
             between = after.with_item(put.key, before.items[put.key])
             self._allowed |= between.permitted()
-        self._narrowed = {
-            pair for pair in self._start - permitted if pair[1][0] not in night.full
-        }
+        self._narrowed = {pair for pair in self._start - permitted if pair[1][0] not in night.full}
 
     def __call__(self, request: ScriptedRequest) -> ScriptedReply:
         body = request.body
@@ -149,7 +147,9 @@ class ObservedIndex:
         for request in due:
             self._pass_on(request)
 
-    def _pass_on(self, request: ScriptedRequest, faults: ItemFaults = ItemFaults()) -> ScriptedReply:
+    def _pass_on(
+        self, request: ScriptedRequest, faults: ItemFaults = ItemFaults()
+    ) -> ScriptedReply:
         status, body = self._backend(request.method, request.path, request.body, faults)
         is_change = request.method == "DELETE" or any(name in request.path for name in _CHANGES)
         if is_change and self._bodies:

@@ -53,9 +53,7 @@ class RandomNights:
 
     def first(self, state: SourceState) -> Night:
         """Return a night that loads a tree."""
-        changes: list[Change] = [
-            Join(login=name, groups=self._groups()) for name in USERS
-        ]
+        changes: list[Change] = [Join(login=name, groups=self._groups()) for name in USERS]
         for count, is_folder in ((6, True), (12, False)):
             for _ in range(count):
                 put = self._new(state, is_folder=is_folder)

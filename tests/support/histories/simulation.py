@@ -65,7 +65,9 @@ class Simulation:
         self._index.end()
         after = self.after
         listed = {key for folder in self._run_folders() - earlier for key in _listed(folder)}
-        sent = {change.key for change in night.changes if isinstance(change, Put) and is_sent(change)}
+        sent = {
+            change.key for change in night.changes if isinstance(change, Put) and is_sent(change)
+        }
         if any(isinstance(change, Rename) for change in night.changes):
             sent |= {key for key in after.items}
         sent |= {key for key in after.items if key[0] in night.full}

@@ -129,7 +129,9 @@ class SourceState(msgspec.Struct, frozen=True, kw_only=True):
 
     def _names(self, principal: Named, login: Login) -> bool:
         held = login.groups if principal.is_group else login.names
-        name = principal.name if principal.is_group else self.table.get(principal.name, principal.name)
+        name = (
+            principal.name if principal.is_group else self.table.get(principal.name, principal.name)
+        )
         return any(
             namespace == principal.namespace
             and (own == name or (principal.any_case and own.lower() == name.lower()))
