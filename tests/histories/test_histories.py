@@ -6,6 +6,7 @@ One seed with more nights, printed as it goes on::
 """
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,7 @@ def test_a_history_that_fails_is_made_shorter(tmp_path: Path) -> None:
     with simulated(tmp_path, mutant="descendants") as simulation:
         history = explore(simulation, SEED, NIGHTS)
 
-    def fails(nights: list[Night]) -> bool:
+    def fails(nights: Sequence[Night]) -> bool:
         return replay(nights, mutant="descendants") is not None
 
     shortest = shrink(history.nights, fails)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from feedferry.pipelines.serve.cluster.bulk_actions import ItemFaults
+from support.cluster_requests import NO_FAULTS
 from support.histories.histories import IS_STRICT, explore, simulated
 from support.histories.observed_index import Backend
 from support.search_servers import SearchServer
@@ -23,8 +24,9 @@ def real(server: SearchServer) -> Backend:
     """Return a backend that passes requests on; it refuses no action of its own."""
 
     def answer(
-        method: str, path: str, body: bytes, _faults: ItemFaults = ItemFaults()
+        method: str, path: str, body: bytes, faults: ItemFaults = NO_FAULTS
     ) -> tuple[int, bytes]:
+        del faults  # a real server refuses no action on demand
         kind = "application/x-ndjson" if "_bulk" in path else "application/json"
         head = {"Content-Type": kind} if body else {}
         request = urllib.request.Request(server.url + path, body or None, head, method=method)

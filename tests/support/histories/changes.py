@@ -154,7 +154,11 @@ def feeds(before: SourceState, night: Night, *, is_corrected: bool) -> Iterator[
         is_full = datasource in night.full
         if is_full or resends:
             is_stopping = is_corrected and is_full
-            damaged = {} if is_stopping else {put.key: put for put in puts if _is_damaged(put)}
+            damaged = {
+                put.key: put
+                for put in puts
+                if isinstance(put, Put) and put.damage and not is_stopping
+            }
             for key, item in after.items.items():
                 if key[0] == datasource:
                     damage = damaged[key].damage if key in damaged else ""
@@ -178,10 +182,6 @@ def feeds(before: SourceState, night: Night, *, is_corrected: bool) -> Iterator[
                     f"{number}-{datasource}.xml",
                     _feed(datasource, feedtype, elements, night.order),
                 )
-
-
-def _is_damaged(change: Put | Delete) -> bool:
-    return isinstance(change, Put) and bool(change.damage)
 
 
 def _feed(datasource: str, feedtype: str, elements: Sequence[str], order: int) -> str:

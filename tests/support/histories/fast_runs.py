@@ -23,6 +23,7 @@ import msgspec
 from feedferry.pipelines.cli.main import main
 from feedferry.pipelines.convert import engine as conversions
 from feedferry.pipelines.convert.engine import Conversion
+from feedferry.pipelines.convert.publication.account_checks import check_account
 from feedferry.pipelines.convert.publication.publish import check_files
 from feedferry.pipelines.convert.publication.span_accounts import collect
 from feedferry.pipelines.convert.workers.progress import ConvertProgress
@@ -109,7 +110,7 @@ def _convert_here(
     if account.stopped is None:
         progress.finish(account)
     with conversions._kept_if_stopped(account, settings.local):
-        conversions.check_account(account)
+        check_account(account)
         check = partial(check_files, work=settings.local, verify=settings.verify)
         return collect(account, settings, check)
 

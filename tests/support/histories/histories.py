@@ -15,7 +15,7 @@ from support.forks import forks
 from support.histories.changes import Change, Join, Night, Put, Rename, applied
 from support.histories.observed_index import Backend, ObservedIndex, stand_in
 from support.histories.random_nights import RandomNights, first_state
-from support.histories.simulation import Figures, Simulation, Violation
+from support.histories.simulation import Figures, Simulation, ViolationError
 from support.histories.source_state import SourceState
 
 MOST_REPLAYS = 60
@@ -67,7 +67,7 @@ def explore(simulation: Simulation, seed: int, count: int) -> History:
                 random_nights.first(state) if is_first else random_nights.next(state, listed)
             )
             state = simulation.night(state, nights[-1])
-    except Violation as exc:
+    except ViolationError as exc:
         violation = str(exc)
     return History(seed=seed, nights=tuple(nights), figures=simulation.figures, violation=violation)
 
@@ -129,14 +129,16 @@ def _load(state: SourceState) -> Night:
 
 def replay(nights: Sequence[Night], *, mutant: str = "", is_strict: bool = False) -> str | None:
     """Return the violation of a history, if it has one."""
-    with TemporaryDirectory() as folder:
-        with simulated(Path(folder), mutant=mutant, is_strict=is_strict) as simulation:
-            state = first_state()
-            try:
-                for night in nights:
-                    state = simulation.night(state, night)
-            except Violation as exc:
-                return str(exc)
+    with (
+        TemporaryDirectory() as folder,
+        simulated(Path(folder), mutant=mutant, is_strict=is_strict) as simulation,
+    ):
+        state = first_state()
+        try:
+            for night in nights:
+                state = simulation.night(state, night)
+        except ViolationError as exc:
+            return str(exc)
     return None
 
 

@@ -14,6 +14,7 @@ from feedferry.pipelines.serve.cluster.rehearsal_cluster import RehearsalCluster
 from feedferry.schemas.acl import Scope
 from feedferry.schemas.membership import Member
 from feedferry.testing import ScriptedReply, ScriptedRequest
+from support.cluster_requests import NO_FAULTS
 from support.histories.changes import HOST, Fault, Night, applied, repeated
 from support.histories.source_state import Key, Login, Pair, SourceState
 
@@ -25,8 +26,10 @@ _CHANGES = ("/_bulk", *_REFRESHING)
 
 
 class Backend(Protocol):
+    """Returns the status and the body of the reply to a request."""
+
     def __call__(
-        self, method: str, path: str, body: bytes, faults: ItemFaults = ItemFaults()
+        self, method: str, path: str, body: bytes, faults: ItemFaults = NO_FAULTS
     ) -> tuple[int, bytes]: ...
 
 
@@ -42,7 +45,7 @@ def stand_in(cluster: RehearsalCluster) -> Backend:
     """Return a backend without a server."""
 
     def answer(
-        method: str, path: str, body: bytes, faults: ItemFaults = ItemFaults()
+        method: str, path: str, body: bytes, faults: ItemFaults = NO_FAULTS
     ) -> tuple[int, bytes]:
         path, _, query = path.partition("?")
         reply = cluster.answer(method, path, query, io.BytesIO(body), faults)
@@ -147,9 +150,7 @@ class ObservedIndex:
         for request in due:
             self._pass_on(request)
 
-    def _pass_on(
-        self, request: ScriptedRequest, faults: ItemFaults = ItemFaults()
-    ) -> ScriptedReply:
+    def _pass_on(self, request: ScriptedRequest, faults: ItemFaults = NO_FAULTS) -> ScriptedReply:
         status, body = self._backend(request.method, request.path, request.body, faults)
         is_change = request.method == "DELETE" or any(name in request.path for name in _CHANGES)
         if is_change and self._bodies:
@@ -165,11 +166,11 @@ class ObservedIndex:
             self.findings.append(Finding(text, tuple(sorted(wrong)), where))
         if any(words in request.path for words in _REFRESHING):
             self._refreshed = seen
-        if self._is_strict and (late := self._refreshed & self._narrowed):
-            if wider := {pair for pair in seen - self._start if pair in self._allowed}:
-                names = ", ".join(map(str, sorted(late)))
-                text = f"found although this is still found: {names}"
-                self.findings.append(Finding(text, tuple(sorted(wider)), where))
+        late, wider = self._refreshed & self._narrowed, (seen - self._start) & self._allowed
+        if self._is_strict and late and wider:
+            names = ", ".join(map(str, sorted(late)))
+            text = f"found although this is still found: {names}"
+            self.findings.append(Finding(text, tuple(sorted(wider)), where))
 
 
 def _search(login: Login) -> bytes:

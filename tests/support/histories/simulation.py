@@ -24,7 +24,7 @@ keep: {{runs: 2}}
 _STOPPED, _DEFECT, _KILLED = 3, 5, -9
 
 
-class Violation(Exception):
+class ViolationError(Exception):
     """A promise is broken in a night."""
 
     def __init__(self, night: int, text: str) -> None:
@@ -52,24 +52,25 @@ class Simulation:
         self._folder, self._index, self._forks = folder, index, forks
         self.figures = Figures()
         self.listed = frozenset[Key]()
+        self._after = SourceState()
         write_job(folder, url)
 
     def night(self, before: SourceState, night: Night) -> SourceState:
-        """Return the state after a night, which has ended; raise Violation for what is wrong."""
-        after = self.after = applied(before, night)
+        """Return the state after a night when it has ended; raise ViolationError."""
+        after = self._after = applied(before, night)
         if any(isinstance(change, Rename) for change in night.changes):
             _write_table(self._folder, after.table)
         earlier = self._run_folders()
         self._index.begin(before, night)
         self._run_until_done(before, night)
         self._index.end()
-        after = self.after
+        after = self._after
         listed = {key for folder in self._run_folders() - earlier for key in _listed(folder)}
         sent = {
             change.key for change in night.changes if isinstance(change, Put) and is_sent(change)
         }
         if any(isinstance(change, Rename) for change in night.changes):
-            sent |= {key for key in after.items}
+            sent |= {*after.items}
         sent |= {key for key in after.items if key[0] in night.full}
         self.listed = frozenset((self.listed - sent | listed) & after.items.keys())
         self._check(after)
@@ -77,7 +78,8 @@ class Simulation:
         return after
 
     def _run_until_done(self, before: SourceState, night: Night) -> None:
-        kills, is_corrected, flags = [*night.kills], False, []
+        kills, is_corrected = [*night.kills], False
+        flags: list[str] = []
         write_feeds(self._folder, before, night)
         output = ""
         for _ in range(MOST_RUNS):
@@ -99,23 +101,25 @@ class Simulation:
                     break
                 self.figures.stops += 1
                 is_corrected = True
-                self.after = applied(before, night, is_corrected=True)
-                self._index.allow(before, night, self.after)
+                self._after = applied(before, night, is_corrected=True)
+                self._index.allow(before, night, self._after)
                 write_feeds(self._folder, before, night, is_corrected=True)
             elif run.returncode == 4:
                 flags = ["--fresh"]
             else:
                 break
-        raise Violation(self.figures.nights, f"the night does not end: {output}")
+        raise ViolationError(self.figures.nights, f"the night does not end: {output}")
 
     def _check(self, after: SourceState) -> None:
         self._raise_findings("")
         seen, permitted = self._index.visible(), after.permitted()
         if wrong := seen - permitted:
-            raise Violation(self.figures.nights, f"found after the night: {sorted(wrong)}")
+            raise ViolationError(self.figures.nights, f"found after the night: {sorted(wrong)}")
         missing = {pair for pair in permitted - seen if pair[1] not in self.listed}
         if missing:
-            raise Violation(self.figures.nights, f"not found after the night: {sorted(missing)}")
+            raise ViolationError(
+                self.figures.nights, f"not found after the night: {sorted(missing)}"
+            )
         self.figures.shown += len(seen)
         self.figures.listed += len(self.listed)
         self.figures.requests = self._index.requests
@@ -125,7 +129,7 @@ class Simulation:
         if self._index.findings:
             text = "\n".join(map(_text_of, self._index.findings))
             self._index.findings.clear()
-            raise Violation(self.figures.nights, f"{text}\n{output}")
+            raise ViolationError(self.figures.nights, f"{text}\n{output}")
 
     def _run_folders(self) -> set[Path]:
         return {*(self._folder / "runs" / "nights").glob("*-*/")}
