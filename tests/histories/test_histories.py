@@ -6,13 +6,11 @@ One seed with more nights, printed as it goes on::
 """
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from support.histories.changes import Night
-from support.histories.histories import IS_STRICT, describe, explore, replay, shrink, simulated
+from support.histories.histories import IS_STRICT, describe, explore, simulated
 
 pytestmark = pytest.mark.slow
 
@@ -36,16 +34,3 @@ def test_a_mutant_of_the_program_is_found(tmp_path: Path, mutant: str) -> None:
     with simulated(tmp_path, mutant=mutant, is_strict=is_strict) as simulation:
         history = explore(simulation, SEED, NIGHTS)
     assert history.violation is not None
-
-
-def test_a_history_that_fails_is_made_shorter(tmp_path: Path) -> None:
-    with simulated(tmp_path, mutant="descendants") as simulation:
-        history = explore(simulation, SEED, NIGHTS)
-
-    def fails(nights: Sequence[Night]) -> bool:
-        return replay(nights, mutant="descendants") is not None
-
-    shortest = shrink(history.nights, fails)
-    assert fails(shortest)
-    assert len(shortest) <= len(history.nights)
-    assert replay(shortest) is None
