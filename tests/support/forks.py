@@ -33,6 +33,9 @@ from feedferry.pipelines.cli.main import main
 EVENTS = ("open", "os.", "shutil.", "socket.connect", "sqlite3.", "fcntl.")
 
 
+{prepare}
+
+
 def audited(name):
     function = getattr(os, name)
 
@@ -127,9 +130,12 @@ class Forks:
 
 
 @contextmanager
-def forks(folder: Path) -> Iterator[Forks]:
-    """Load the command once; its runs have `folder` as their working folder."""
-    with _start() as process:
+def forks(folder: Path, *, prepare: str = "") -> Iterator[Forks]:
+    """Load the command once; its runs have `folder` as their working folder.
+
+    `prepare` is code that is executed when all is loaded.
+    """
+    with _start(prepare) as process:
         yield Forks(process, folder)
         assert process.stdin is not None
         process.stdin.close()
@@ -154,8 +160,8 @@ def _ask(process: "subprocess.Popen[str]", *request: object) -> int:
     return int(process.stdout.readline())
 
 
-def _start() -> "subprocess.Popen[str]":
-    command = [sys.executable, "-c", _SERVER]
+def _start(prepare: str = "") -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", _SERVER.replace("{prepare}", prepare)]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT)
 
