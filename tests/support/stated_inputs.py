@@ -16,7 +16,7 @@ class StatedInputs:
     `kept_acls` is the file of their job. A reject with bytes is no ACL alone.
     """
 
-    sends_decisions = True
+    sends_decisions = can_be_read = True
     feedtype: str | None = None
     """The feedtype at the target, in place of those of the records."""
 

@@ -67,11 +67,11 @@ from feedferry.transforms.rules.known_rejects import entry_of
 from feedferry.transforms.rules.normalize import normalize
 from feedferry.transforms.rules.older_versions import VersionLog
 from feedferry.transforms.sources import SpanRequest, read_span
+from feedferry.transforms.steps import AppliedSteps
 from feedferry.transforms.steps.kept_acls import has_changed_acls
 from feedferry.transforms.steps.run_lists import RunLists
-from feedferry.transforms.storage.atomic import (
-    read_stored_rejects,
-)
+from feedferry.transforms.steps.stated.stated_log import STATED, StatedLog
+from feedferry.transforms.storage.atomic import AtomicFile, read_stored_rejects
 from feedferry.transforms.storage.run_folders.attempts import SPAN_REJECTS, Attempt
 from feedferry.transforms.storage.storage import is_object
 
@@ -215,9 +215,7 @@ class SpanConversion:
             size=settings.batch_records,
             current=lambda: self._feeds.current,
         )
-        has_origins = steps.rewrites_urls
-        lists = RunLists(attempt.lists, span.name, self._steps, has_origins=has_origins)
-        self._lists = lists if self._steps.has_any else None
+        self._lists = _lists_of(span, settings, attempt, self._steps)
         # Other sources have one version of each document.
         self._has_versions = find_format(span.format) is not None
         has_hashes = self._has_versions and not self._steps.is_of_model
@@ -397,6 +395,8 @@ class SpanConversion:
             yield from self._withholding.of_reject(outcome)
 
     def _reject_version(self, reject: Reject, origin: Record | None) -> None:
+        if self._lists is not None:
+            self._lists.reject(reject)
         if self._has_versions:
             self._versions.reject(reject, origin, self._account.counts["read"].total())
 
@@ -413,6 +413,29 @@ class SpanConversion:
             self._account.reject(replace(reject, data=carried_bytes(record)))
             for hidden in self._withholding.of_reject(reject):
                 self._chunks.write(hidden, self._feeds.current.target)
+
+
+def _lists_of(
+    span: Span, settings: Settings, attempt: Attempt, steps: AppliedSteps
+) -> RunLists | None:
+    """Return the lists of a span, None without steps; a job lists the ACLs of documents, too."""
+    if not steps.has_any:
+        return None
+    storage, target = attempt.lists, settings.target
+    if has_changed_acls(span):
+        has_origins = settings.steps.of_changed_acls().rewrites_urls
+        return RunLists(storage, span.name, steps, has_origins=has_origins)
+    mapping = settings.steps.mapping(settings.local) if settings.keeps_stated else None
+    stated = None
+    if mapping is not None:
+        stated = StatedLog(
+            AtomicFile(storage, f"{span.name}{STATED}"),
+            mapping,
+            datasource=target.datasource,
+            feedtype=target.feedtype,
+        )
+    has_origins = settings.steps.rewrites_urls
+    return RunLists(storage, span.name, steps, has_origins=has_origins, stated=stated)
 
 
 def _accept_rejects(account: Account, span: Span, settings: Settings) -> Account:

@@ -26,6 +26,14 @@ from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import Span
 from feedferry.transforms.formats import JSONL, WriteOptions
 from feedferry.transforms.formats.holding.acl_metadata import join_parent
+from feedferry.transforms.steps.stated.acl_mapping import AclMapping
+from feedferry.transforms.steps.stated.stated_store import (
+    copy_stated,
+    has_documents,
+    has_stated,
+    map_again,
+    move_stated,
+)
 from feedferry.transforms.storage.atomic import whole_file
 from feedferry.transforms.storage.files.scratch import read_scratch, whole_scratch
 
@@ -63,11 +71,21 @@ WITH RECURSIVE changed (url) AS (
     UNION SELECT url FROM acls WHERE url IN (SELECT url FROM earlier) AND NOT EXISTS (
         SELECT 1 FROM earlier WHERE url = acls.url AND datasource = acls.datasource
     )
+    UNION SELECT url FROM acls WHERE number > :after AND is_parent AND NOT EXISTS (
+        SELECT 1 FROM earlier WHERE url = acls.url
+    )
+    UNION SELECT url FROM remapped
     UNION SELECT acls.url FROM acls JOIN changed ON acls.parent = changed.url
 )
 SELECT url, acl, datasource FROM acls JOIN changed USING (url)
-WHERE acl NOT NULL AND parent NOT NULL AND number <= ? ORDER BY datasource, url
+WHERE acl NOT NULL AND parent NOT NULL AND number <= :after ORDER BY datasource, url
 """
+_REMAPPED = """
+SELECT url, acl, datasource FROM acls JOIN remapped USING (url, datasource)
+WHERE number <= :after AND (acl IS NULL OR parent IS NULL) ORDER BY datasource, url
+"""
+"""ACLs whose principals have other names now; those that inherit are among the changed ones."""
+
 _FORGET_SENT = (
     "INSERT INTO acls SELECT * FROM before.acls AS old WHERE EXISTS (SELECT 1 FROM sent.acls AS new"
     " WHERE new.url = old.url AND new.datasource = old.datasource"
@@ -78,6 +96,11 @@ _FORGET_SENT = (
     " ON CONFLICT DO UPDATE SET alone = alone OR excluded.alone",
     "INSERT INTO doubts SELECT * FROM before.doubts UNION SELECT * FROM sent.doubts",
 )
+_MAP = """
+INSERT INTO acls VALUES (:url, :datasource, :acl, FALSE, FALSE, 0, FALSE, NULL, :parent)
+ON CONFLICT DO UPDATE SET acl = excluded.acl, parent = excluded.parent
+WHERE acl NOT NULL OR :was_hidden
+"""
 _COPY_BYTES = 1 << 20
 
 
@@ -120,20 +143,23 @@ def load_kept(path: Path, database: sqlite3.Connection) -> None:
 def write_changed(database: sqlite3.Connection, path: Path, *, after: int) -> None:
     """Write the ACLs up to a number that inherit from one that has changed, as JSON lines.
 
-    Each is an ACL alone. Without such ACLs, there is no file.
+    Each is an ACL alone. One that is not known any more inherits from itself, so that it is
+    rejected. Without such ACLs, there is no file.
     """
     decode = msgspec.msgpack.Decoder(Acl).decode
     encoder = JSONL.make_encoder(WriteOptions())
-    rows = database.execute(_CHANGED, (after,))
+    values = {"after": after}
+    rows = chain(database.execute(_CHANGED, values), database.execute(_REMAPPED, values))
     first = next(rows, None)
     if first is None:
         return
     with whole_file(path) as stream:
         for url, data, datasource in chain([first], rows):
+            acl = Acl(inherit_from=url) if data is None else decode(data)
             record = Record(
                 url=url,
                 action=Action.UPDATE,
-                acl=replace(decode(data), alone=True),
+                acl=replace(acl, alone=True),
                 provenance=Provenance(
                     source=path.name, datasource=datasource or None, feedtype=INCREMENTAL
                 ),
@@ -141,13 +167,35 @@ def write_changed(database: sqlite3.Connection, path: Path, *, after: int) -> No
             stream.write(encoder.encode(record))
 
 
-def write_kept(database: sqlite3.Connection, path: Path, *, has_heirs: bool) -> None:
-    """Write what a job keeps of the database of a run, with the ACLs that inherit, or without."""
+def map_documents(database: sqlite3.Connection, path: Path, mapping: AclMapping) -> None:
+    """Load the ACLs of documents of a job whose principals have other names now.
+
+    Those that the database has already are replaced, but for unknown ones.
+    """
+    copy_stated(path, database)
+    for document in map_again(database, mapping):
+        acl, place = document.acl, (document.url, document.datasource)
+        data = None if acl is None else msgspec.msgpack.encode(acl)
+        parent = None if acl is None else parent_url(acl)
+        values = {"url": place[0], "datasource": place[1], "acl": data, "parent": parent}
+        database.execute(_MAP, {**values, "was_hidden": document.was_hidden})
+        database.execute("INSERT INTO remapped VALUES (?, ?)", place)
+
+
+def write_kept(database: sqlite3.Connection, path: Path, *, before: Path, has_heirs: bool) -> None:
+    """Write what a job keeps of the database of a run, with the ACLs that inherit, or without.
+
+    `before` is the file of the job, which has the stated ACLs of its documents.
+    """
     with whole_scratch(_FILE_SCHEMA, path) as kept:
         query = f"SELECT * FROM acls WHERE {_IS_KEPT}"
         kept.executemany(_INSERT, database.execute(query, (has_heirs,)))
         _copy_doubts(database, kept)
         kept.execute("DELETE FROM doubts WHERE number < (SELECT min(number) FROM acls)")
+        if has_documents(database):
+            move_stated(database, kept)
+        else:
+            copy_stated(before, kept)
 
 
 def read_doubts(database: sqlite3.Connection) -> Iterator[tuple[int, Reject]]:
@@ -164,7 +212,7 @@ def remember_acls(written: Path, path: Path) -> None:
     """
     if not written.exists():
         return
-    if sum(count_kept(written)):
+    if has_kept(written) or has_stated(written):
         with written.open("rb") as source, whole_file(path) as stream:
             shutil.copyfileobj(source, stream, _COPY_BYTES)
             stream.flush()
@@ -187,6 +235,15 @@ def forget_sent(written: Path, path: Path) -> None:
         kept.execute("ATTACH ? AS sent", (str(written),))
         for statement in _FORGET_SENT:
             kept.execute(statement)
+        copy_stated(path, kept)
+
+
+def has_kept(path: Path) -> bool:
+    """Whether a job keeps ACLs that documents of a run may need."""
+    if not path.exists():
+        return False
+    with _opened(path) as kept:
+        return kept.execute("SELECT 1 FROM acls LIMIT 1").fetchone() is not None
 
 
 def count_kept(path: Path) -> tuple[int, int]:

@@ -1,0 +1,167 @@
+"""Nights of a job to an index: a changed table of principals counts for documents sent before."""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from support.index_searches import found_by
+from support.served import Served, run, serving
+
+pytestmark = pytest.mark.slow
+
+HOST = "http://h.example/"
+USERS = ("ann", "bob", "eve")
+
+
+class MappedJob:
+    """A job that fills an index, and maps principals by `people.csv`."""
+
+    def __init__(self, folder: Path, served: Served, source: str, unmapped: str = "deny") -> None:
+        self.folder, self._served = folder, served
+        target = f"{{type: opensearch, datasource: web, url: {served.url}/docs}}"
+        step = f"principals: {{table: people.csv, unmapped: {unmapped}}}"
+        (folder / "nights.yaml").write_text(
+            f"version: 1\njob: nights\nsource: {source}\ntarget: {target}\ntransform:\n- {step}\n",
+            "utf-8",
+        )
+
+    def map(self, **names: str) -> None:
+        lines = (f"{old},{new}\n" for old, new in names.items())
+        (self.folder / "people.csv").write_text("".join(lines), "utf-8")
+
+    def night(self) -> int:
+        done = run("run", "nights.yaml", "--progress", "none", cwd=self.folder)
+        assert done.returncode in (0, 1, 3), done.stderr
+        return done.returncode
+
+    def readers(self, *groups: str) -> dict[str, list[str]]:
+        """Return the users who find each document, by its path."""
+        url, found = f"{self._served.url}/docs", dict[str, list[str]]()
+        for user in USERS:
+            for path in found_by(url, user, *groups, base=HOST):
+                found.setdefault(path, []).append(user)
+        return dict(sorted(found.items()))
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    with serving(tmp_path / "spool") as receiver:
+        yield receiver
+
+
+def acl(*users: str, more: str = "") -> str:
+    names = (f'<principal scope="user" access="permit">{user}</principal>' for user in users)
+    return f"<acl{more}>{''.join(names)}</acl>"
+
+
+def document(path: str, inner: str = "") -> str:
+    head = f'<record url="{HOST}{path}" mimetype="text/plain">'
+    return f"{head}{inner}<content>text</content></record>"
+
+
+def write_feed(folder: Path, *parts: str, feedtype: str = "incremental") -> None:
+    header = f"<datasource>web</datasource><feedtype>{feedtype}</feedtype>"
+    text = f"<gsafeed><header>{header}</header><group>{''.join(parts)}</group></gsafeed>"
+    (folder / "feed.xml").write_text(text, "utf-8")
+
+
+FEED = "{type: gsa-feed, path: [feed.xml]}"
+FOLDER = acl("one", more=f' url="{HOST}d/" inheritance-type="parent-overrides"')
+CHILD = document("d/y", acl(more=f' inherit-from="{HOST}d/"'))
+
+
+def test_a_changed_table_counts_for_documents_of_nights_before(
+    tmp_path: Path, served: Served
+) -> None:
+    job = MappedJob(tmp_path, served, FEED)
+    job.map(one="ann", two="bob")
+    parts = document("x", acl("one")), document("two", acl("two")), document("p"), FOLDER, CHILD
+    write_feed(tmp_path, *parts)
+    assert job.night() == 0
+    everyone = {"p": [*USERS], "two": ["bob"]}
+    assert job.readers() == {"x": ["ann"], "d/y": ["ann"], **everyone}
+    job.map(one="eve", two="bob")
+    write_feed(tmp_path, document("z"))
+    assert job.night() == 0
+    assert job.readers() == {"x": ["eve"], "d/y": ["eve"], "z": [*USERS], **everyone}
+    job.map(two="bob")
+    assert job.night() == 0
+    assert job.readers() == {"z": [*USERS], **everyone}
+    job.map(one="ann", two="bob")
+    write_feed(tmp_path, document("x", acl("two")))
+    assert job.night() == 0
+    assert job.readers() == {"d/y": ["ann"], "x": ["bob"], "z": [*USERS], **everyone}
+
+
+def test_a_document_is_withheld_while_its_principal_is_not_mapped(
+    tmp_path: Path, served: Served
+) -> None:
+    job = MappedJob(tmp_path, served, FEED, unmapped="reject")
+    job.map(one="ann", two="bob")
+    write_feed(tmp_path, document("x", acl("one")), document("two", acl("two")), FOLDER, CHILD)
+    assert job.night() == 0
+    job.map(two="bob")
+    write_feed(tmp_path, document("z"))
+    assert job.night() == 1
+    assert job.readers() == {"two": ["bob"], "z": [*USERS]}
+    [listed] = (tmp_path / "runs" / "nights").glob("*-*/withheld.csv")
+    urls = sorted(line.partition(",")[0] for line in listed.read_text("utf-8").splitlines())
+    assert urls == [f"{HOST}d/", f"{HOST}d/y", f"{HOST}x", "url"]
+    job.map(one="eve", two="bob")
+    assert job.night() == 0
+    assert job.readers() == {"d/y": ["eve"], "two": ["bob"], "x": ["eve"], "z": [*USERS]}
+
+
+def test_a_changed_table_counts_for_files_that_have_not_changed(
+    tmp_path: Path, served: Served
+) -> None:
+    for name in ("a/one.txt", "two.txt"):
+        path = tmp_path / "docs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"text of {name}", "utf-8")
+        os.utime(path, (10**9, 10**9))
+    source = f"{{type: files, path: docs, base_url: {HOST!r}, acl_everyone: all"
+    job = MappedJob(tmp_path, served, f"{source}, acl: posix-inherited}}")
+    job.map(all="staff")
+    assert job.night() == 0
+    assert job.readers("staff") == {"a/one.txt": [*USERS], "two.txt": [*USERS]}
+    job.map(all="board")
+    assert job.night() == 0
+    assert job.readers("staff") == {}
+    (tmp_path / "docs" / "two.txt").chmod(0o600)
+    job.map(all="staff")
+    assert job.night() == 0
+    assert job.readers("staff") == {"a/one.txt": [*USERS]}
+
+
+def test_only_documents_with_another_decision_are_sent_again(
+    tmp_path: Path, served: Served
+) -> None:
+    job = MappedJob(tmp_path, served, FEED)
+    job.map(one="ann", two="bob")
+    write_feed(tmp_path, document("x", acl("one")), document("y", acl("two")))
+    assert job.night() == 0
+    job.map(one="ann", two="eve", three="ann")
+    write_feed(tmp_path, document("z"))
+    assert job.night() == 0
+    *_, last = sorted((tmp_path / "runs" / "nights").glob("*-*/manifest.jsonl"))
+    assert last.read_text("utf-8").count('"UPDATE":1') == 1
+
+
+def test_a_full_feed_ends_what_is_kept_of_its_datasource(tmp_path: Path, served: Served) -> None:
+    job = MappedJob(tmp_path, served, FEED)
+    job.map(one="ann")
+    write_feed(tmp_path, document("x", acl("one")), document("y", acl("one")))
+    assert job.night() == 0
+    write_feed(tmp_path, document("x", acl("one")), feedtype="full")
+    assert job.night() == 0
+    with closing(sqlite3.connect(tmp_path / "runs" / "nights" / "state.acls")) as kept:
+        assert kept.execute("SELECT url FROM documents").fetchall() == [(f"{HOST}x",)]
+    job.map(one="eve")
+    write_feed(tmp_path, document("z", acl("one")), feedtype="full")
+    assert job.night() == 0
+    assert job.readers() == {"z": ["eve"]}
