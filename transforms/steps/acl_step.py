@@ -12,7 +12,7 @@ from typing import Literal, TypeVar
 import msgspec
 from msgspec.structs import asdict, replace
 
-from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from feedferry.schemas.acl import WAITING, Access, Acl, Inheritance, Principal, Scope
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.membership import Member
 from feedferry.schemas.record import DELETIONS, Action, Record
@@ -30,7 +30,7 @@ from feedferry.transforms.access.decision import (
 )
 from feedferry.transforms.config.yaml_structs import Text
 from feedferry.transforms.formats.fast_path.columns.holes import inspected
-from feedferry.transforms.steps.acl_store import AclStore
+from feedferry.transforms.steps.acl_store import AclStore, MissingParentError
 from feedferry.transforms.steps.kept_acls import parent_url
 from feedferry.transforms.steps.step import TransformStep
 
@@ -106,7 +106,10 @@ class AclStep(TransformStep):
             return record
         datasource = record.provenance.datasource
         known = self._effective.get((record.acl, datasource))
-        acl = known or self._resolve(record.acl, datasource)
+        try:
+            acl = known or self._resolve(record.acl, datasource)
+        except MissingParentError as exc:
+            acl = self._wait(record, record.acl, exc)
         return record if acl == record.acl else replace(record, acl=acl)
 
     def _with_acl_alone(self, record: Record) -> Record:
@@ -120,6 +123,13 @@ class AclStep(TransformStep):
             inspected(record.url.strip()), record.provenance.datasource
         )
         return record if acl is None else self.apply(replace(record, acl=replace(acl, alone=False)))
+
+    def _wait(self, record: Record, acl: Acl, missing: MissingParentError) -> Acl:
+        """Return an ACL that waits for a parent; raise the error if no later run would send it."""
+        url, datasource = inspected(record.url.strip()), record.provenance.datasource
+        if not (self._has_decisions and self._store.may_wait(url, datasource)):
+            raise missing
+        return Acl(inherit_from=missing.parent, alone=acl.alone, decision=WAITING)
 
     def _resolve(self, acl: Acl, datasource: str | None) -> Acl:
         """Return the ACL with what it and its chain come to for a datasource."""
