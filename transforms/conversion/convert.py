@@ -427,8 +427,9 @@ def _lists_of(
     if has_changed_acls(span):
         has_origins = settings.steps.of_changed_acls().rewrites_urls
         return RunLists(storage, span.name, steps, has_origins=has_origins)
-    mapping = settings.steps.mapping(settings.local) if settings.keeps_stated else None
-    stated = None
+    stated, mapping = None, None
+    if settings.keeps_stated:
+        mapping = settings.steps.mapping(settings.local, has_groups=True)
     if mapping is not None:
         stated = StatedLog(
             AtomicFile(storage, f"{span.name}{STATED}"),

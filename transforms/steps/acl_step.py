@@ -14,7 +14,6 @@ from msgspec.structs import asdict, replace
 
 from feedferry.schemas.acl import WAITING, Access, Acl, Inheritance, Principal, Scope
 from feedferry.schemas.errors import RecordError
-from feedferry.schemas.membership import Member
 from feedferry.schemas.record import DELETIONS, Action, Record
 from feedferry.transforms.access.decision import (
     LAYERS,
@@ -28,6 +27,7 @@ from feedferry.transforms.access.decision import (
     layers_of,
     member_of,
 )
+from feedferry.transforms.access.user_groups import MembersOf, users_of
 from feedferry.transforms.config.yaml_structs import Text
 from feedferry.transforms.formats.fast_path.columns.holes import inspected
 from feedferry.transforms.steps.acl_store import AclStore, MissingParentError
@@ -87,10 +87,10 @@ class AclStep(TransformStep):
     def __init__(self, rules: AclRules, *, stored: Path | None) -> None:
         self._rules = rules
         self._has_decisions = rules.mode == "decision"
-        self.is_of_model = self.is_of_elements = self._has_decisions
+        self.is_of_model = self.is_of_elements = self._has_decisions and rules.groups is None
         self._effective = _Decided[tuple[Acl, str | None], Acl]()
         if stored is not None:
-            store = self._store = AclStore(stored)
+            store = self._store = AclStore.open(stored)
             acl_of = lru_cache(maxsize=_CACHED)(store.acl)
             self._chains = _Chains(acl_of, members_of=None)
             self._expanded = self._chains
@@ -175,7 +175,7 @@ class _Chains:
         self,
         acl_of: Callable[[str, str | None], Acl],
         *,
-        members_of: Callable[[Member], tuple[Member, ...] | None] | None,
+        members_of: MembersOf | None,
     ) -> None:
         self._acl = acl_of
         self._members_of = members_of
@@ -232,17 +232,9 @@ class _Chains:
         access, stated = principal.access, member_of(principal)
         if stated.scope is Scope.USER or self._members_of is None:
             return self._entries.keep(principal, {stated: principal}, 1)
-        seen, waiting = {stated}, [stated]
         users: Entries = {}
-        while waiting:
-            group = waiting.pop()
-            known = self._members_of(group)
-            for item in (group,) if known is None else known:
-                if item.scope is Scope.USER or item is group:
-                    users[item] = Principal(access=access, **asdict(item))
-                elif item not in seen:
-                    seen.add(item)
-                    waiting.append(item)
+        for item in users_of(stated, self._members_of):
+            users[item] = Principal(access=access, **asdict(item))
             if len(users) > MAX_PRINCIPALS:
                 break  # the caller rejects the record
         return self._entries.keep(principal, users, len(users))

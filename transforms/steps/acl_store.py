@@ -98,11 +98,15 @@ class AclStore:
     other datasources count, and must be the same: it is not known which of them is right.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._stored = read_scratch(path)
+    def __init__(self, stored: sqlite3.Connection) -> None:
+        self._stored = stored
         query = "SELECT EXISTS (SELECT 1 FROM acls WHERE alone)"
         [self.has_alone] = self._stored.execute(query).fetchone()
         self._datasources = dict(self._stored.execute("SELECT * FROM datasources"))
+
+    @classmethod
+    def open(cls, path: Path) -> "AclStore":
+        return cls(read_scratch(path))
 
     def acl_of_document(self, url: str, datasource: str | None) -> Acl | None:
         """Return the ACL that arrived alone for a document without one, None without such an ACL.
@@ -214,23 +218,33 @@ def store_acls(path: Path, steps: AppliedSteps, inputs: StepInputs, sources: Acl
     doubtful.
     """
     with whole_scratch(_SCHEMA, path) as database:
+        _store_groups(database, path, steps, inputs, sources.groups)
         if sources.is_read or sources.mapping is not None:
             _store_records(database, path, steps, inputs, sources)
-        rejects = RejectFile(LocalStorage(path.parent), rejects_path(path).name)
-        is_whole = False
-        try:
-            for item in steps.results(sources.groups):
-                if isinstance(item, Membership):
-                    _store_membership(database, item)
-                elif isinstance(item, Reject | Filtered):
-                    _forget_group(database, steps.renamed(item.url or "", is_group=True))
-                if isinstance(item, Reject):
-                    rejects.add(replace(item, data=b""))
-                    if not item.url and not inputs.is_accepted(item):
-                        raise _doubtful(item, "a membership of any group of the ACLs")
-            is_whole = True
-        finally:
-            rejects.close(whole=is_whole)
+
+
+def _store_groups(
+    database: sqlite3.Connection,
+    path: Path,
+    steps: AppliedSteps,
+    inputs: StepInputs,
+    groups: Iterable[ReadResult],
+) -> None:
+    rejects = RejectFile(LocalStorage(path.parent), rejects_path(path).name)
+    is_whole = False
+    try:
+        for item in steps.results(groups):
+            if isinstance(item, Membership):
+                _store_membership(database, item)
+            elif isinstance(item, Reject | Filtered):
+                _forget_group(database, steps.renamed(item.url or "", is_group=True))
+            if isinstance(item, Reject):
+                rejects.add(replace(item, data=b""))
+                if not item.url and not inputs.is_accepted(item):
+                    raise _doubtful(item, "a membership of any group of the ACLs")
+        is_whole = True
+    finally:
+        rejects.close(whole=is_whole)
 
 
 def _store_records(
@@ -244,7 +258,8 @@ def _store_records(
     if inputs.kept_acls is not None:
         load_kept(inputs.kept_acls, database)
         if sources.mapping is not None:
-            map_documents(database, inputs.kept_acls, sources.mapping)
+            mapping = sources.mapping.with_groups(AclStore(database).members)
+            map_documents(database, inputs.kept_acls, mapping)
     acls = _Acls(database, steps, inputs)
     stated: Iterable[ReadResult] = singly(inputs.records()) if sources.is_read else ()
     for item in stated:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from feedferry.schemas.errors import ConfigError, raise_together
 from feedferry.transforms.config.yaml_structs import Value, decode_key, text_where
 from feedferry.transforms.steps.acl_step import AclRules, AclStep
-from feedferry.transforms.steps.acl_store import AclSources, store_acls
+from feedferry.transforms.steps.acl_store import AclSources, AclStore, store_acls
 from feedferry.transforms.steps.content_step import ContentRules, ContentStep
 from feedferry.transforms.steps.fetch_rules import FetchRules
 from feedferry.transforms.steps.filter_step import Conditions, FilterStep
@@ -24,7 +24,7 @@ from feedferry.transforms.steps.merge_step import MergeRules, MergeStep, store_d
 from feedferry.transforms.steps.metadata_step import MetadataRules, MetadataStep
 from feedferry.transforms.steps.principals_step import PrincipalRules, PrincipalsStep
 from feedferry.transforms.steps.python_step import PythonRule, PythonStep
-from feedferry.transforms.steps.stated.acl_mapping import AclMapping
+from feedferry.transforms.steps.stated.acl_mapping import AclMapping, MappingRules
 from feedferry.transforms.steps.stated.stated_store import is_mapping_changed
 from feedferry.transforms.steps.step import AppliedSteps, StepInputs, TransformStep
 from feedferry.transforms.steps.text_step import TextRules, TextStep
@@ -229,23 +229,34 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
                 mapping = None
         return AclSources(memberships, is_read, mapping)
 
-    def mapping(self, work: Path) -> AclMapping | None:
-        """Return the steps that map principals before the step `acl`, None without any."""
+    def mapping(self, work: Path, *, has_groups: bool = False) -> AclMapping | None:
+        """Return what the steps make of ACLs, None if it depends on nothing but the ACLs.
+
+        If it `has_groups`, the step `acl` was prepared in the folder of a run.
+        """
         before = list(takewhile(lambda config: config.acl is None, self.steps))
+        named = zip(self.names, self.steps, strict=True)
+        name, last = next((of for of in named if of[1].acl), ("", StepConfig()))
         mapped = [config for config in before if config.principals]
-        resolved = next((config.acl for config in self.steps if config.acl), None)
-        if resolved is None or not mapped:
+        if last.acl is None or not (mapped or last.acl.groups):
             return None
-        digest = replace(self, steps=tuple(mapped)).fingerprint()
+        if last.acl.groups:
+            mapped.append(last)
         repeated = tuple(config for config in before if config.principals or config.urls)
-        named = zip(self.names, before, strict=False)
-        others = (name for name, of in named if of.python or of.merge or of.fetch)
-        return AclMapping(
-            replace(self, steps=repeated).make(work),
-            digest=bytes.fromhex(digest),
-            obstacle=next(others, None),
-            keeps_principals=resolved.mode == "decision",
+        others = (
+            of
+            for of, config in zip(self.names, before, strict=False)
+            if config.python or config.merge or config.fetch
         )
+        rules = MappingRules(
+            digest=bytes.fromhex(replace(self, steps=tuple(mapped)).fingerprint()),
+            obstacle=next(others, None),
+            has_decisions=last.acl.mode == "decision",
+        )
+        mapping = AclMapping(replace(self, steps=repeated).make(work), rules)
+        if has_groups and last.acl.groups:
+            return mapping.with_groups(AclStore.open(work / f"{name}{PREPARED}").members)
+        return mapping
 
     def of_changed_acls(self) -> "Steps":
         """Return the steps for ACLs of earlier runs: those before the step `acl` were applied."""

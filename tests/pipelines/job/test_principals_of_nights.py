@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.index_searches import found_by
+from support.rehearsal import membership, xmlgroups
 from support.served import Served, run, serving
 
 pytestmark = pytest.mark.slow
@@ -165,3 +166,28 @@ def test_a_full_feed_ends_what_is_kept_of_its_datasource(tmp_path: Path, served:
     write_feed(tmp_path, document("z", acl("one")), feedtype="full")
     assert job.night() == 0
     assert job.readers() == {"z": ["eve"]}
+
+
+def test_a_changed_group_counts_for_documents_in_whose_acls_it_was_replaced(
+    tmp_path: Path, served: Served
+) -> None:
+    job = MappedJob(tmp_path, served, FEED)
+    path, groups = tmp_path / "nights.yaml", tmp_path / "groups.xml"
+    head, _, _ = path.read_text("utf-8").partition("transform:")
+    path.write_text(f"{head}transform:\n- acl: {{groups: groups.xml}}\n", "utf-8")
+    staff = acl("one").replace("user", "group").replace("one", "staff")
+    parent = f' url="{HOST}d/" inheritance-type="parent-overrides"'
+    write_feed(
+        tmp_path,
+        *(document("x", staff), document("y", acl("bob")), CHILD),
+        staff.replace("<acl>", f"<acl{parent}>"),
+    )
+    groups.write_text(xmlgroups(membership("staff", "ann"), membership("more", "eve")), "utf-8")
+    assert job.night() == 0
+    assert job.readers() == {"d/y": ["ann"], "x": ["ann"], "y": ["bob"]}
+    groups.write_text(xmlgroups(membership("staff", "eve"), membership("more", "bob")), "utf-8")
+    write_feed(tmp_path, document("z"))
+    assert job.night() == 0
+    assert job.readers() == {"d/y": ["eve"], "x": ["eve"], "y": ["bob"], "z": [*USERS]}
+    *_, last = sorted((tmp_path / "runs" / "nights").glob("*-*/manifest.jsonl"))
+    assert last.read_text("utf-8").count('"UPDATE":3') == 1

@@ -10,7 +10,7 @@ from feedferry.schemas.account import SpanFile
 from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from feedferry.schemas.feed import FULL
 from feedferry.schemas.record import DELETIONS, Action, Provenance, Record
-from feedferry.transforms.steps.stated.acl_mapping import AclMapping, digest_of
+from feedferry.transforms.steps.stated.acl_mapping import AclMapping
 from feedferry.transforms.steps.step import StepResult, with_acl
 from feedferry.transforms.storage.atomic import AtomicFile, paths_of, read_lines
 
@@ -200,7 +200,8 @@ class StatedLog:
         """Add an ACL; return its key."""
         if len(self._keys) == _KEYS:
             self._keys.clear()
-        row = stated_row(stated, digest_of(self._mapping.mapped(stated, item)))
+        mapped = self._mapping.digest_of(self._mapping.mapped(stated, item))
+        row = stated_row(stated, mapped)
         self._block.acls.append(row)
         self._keys[stated] = row.key
         return row.key

@@ -20,7 +20,7 @@ import msgspec
 from feedferry.schemas.acl import Acl
 from feedferry.schemas.errors import FatalError
 from feedferry.schemas.patterns import sqlite_glob
-from feedferry.transforms.steps.stated.acl_mapping import AclMapping, digest_of
+from feedferry.transforms.steps.stated.acl_mapping import AclMapping
 from feedferry.transforms.steps.stated.stated_log import (
     GONE,
     PATTERN,
@@ -177,7 +177,7 @@ def map_again(kept: sqlite3.Connection, mapping: AclMapping) -> Iterator[MappedD
         changed = []
         for key, data, before in batch:
             acl = mapping.mapped(unpacked(data))
-            if digest_of(acl) != before:
+            if mapping.digest_of(acl) != before:
                 changed.append((key, acl and msgspec.msgpack.encode(acl), before == b""))
         if changed:
             mapping.check_repeatable()
@@ -193,7 +193,7 @@ def map_again(kept: sqlite3.Connection, mapping: AclMapping) -> Iterator[MappedD
     changed_acls = kept.execute("SELECT acl, key FROM changed").fetchall()
     kept.executemany(
         "UPDATE stated_acls SET mapped = ? WHERE key = ?",
-        ((digest_of(acl and decode(acl)), key) for acl, key in changed_acls),
+        ((mapping.digest_of(acl and decode(acl)), key) for acl, key in changed_acls),
     )
     _set_mapping(kept, mapping.digest)
 
