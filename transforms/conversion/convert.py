@@ -70,10 +70,11 @@ from feedferry.transforms.sources import SpanRequest, read_span
 from feedferry.transforms.steps import AppliedSteps
 from feedferry.transforms.steps.kept_acls import has_changed_acls
 from feedferry.transforms.steps.run_lists import RunLists
+from feedferry.transforms.steps.stated.group_log import GROUPS, GroupLog
 from feedferry.transforms.steps.stated.stated_log import STATED, StatedLog
 from feedferry.transforms.storage.atomic import AtomicFile, read_stored_rejects
 from feedferry.transforms.storage.run_folders.attempts import SPAN_REJECTS, Attempt
-from feedferry.transforms.storage.storage import is_object
+from feedferry.transforms.storage.storage import Storage, is_object
 
 CANCELLED = "cancelled"
 """The file in the folder of a run that ends its workers: runners may let tasks run to the end."""
@@ -360,6 +361,8 @@ class SpanConversion:
             return
         if isinstance(result, FeedHeader):
             self._feeds.take_header(result)
+            if self._lists is not None:
+                self._lists.enter(result)
             yield from self._withholding.of_feed(result)
             return
         action = result.action.value if isinstance(result, Membership) else result.action
@@ -372,7 +375,10 @@ class SpanConversion:
         elif isinstance(result, Filtered):
             self._account.filter(result)
         else:
-            for item in self._steps.apply(result):
+            items = self._steps.apply(result)
+            if self._lists is not None:
+                self._lists.add_group(result, items)
+            for item in items:
                 if isinstance(item, Membership):
                     yield from self._take_membership(item)
                 elif isinstance(item, Filtered):
@@ -423,13 +429,22 @@ def _lists_of(
     """Return the lists of a span, None without steps; a job lists the ACLs of documents, too."""
     if not steps.has_any:
         return None
-    storage, target = attempt.lists, settings.target
+    storage = attempt.lists
     if has_changed_acls(span):
         has_origins = settings.steps.of_changed_acls().rewrites_urls
         return RunLists(storage, span.name, steps, has_origins=has_origins)
-    stated, mapping = None, None
-    if settings.keeps_stated:
-        mapping = settings.steps.mapping(settings.local, has_groups=True)
+    kept = _kept_logs(span, settings, storage) if settings.keeps_stated else None
+    has_origins = settings.steps.rewrites_urls
+    return RunLists(storage, span.name, steps, has_origins=has_origins, kept=kept)
+
+
+def _kept_logs(
+    span: Span, settings: Settings, storage: Storage
+) -> tuple[StatedLog | None, GroupLog]:
+    """Return the logs of what a job keeps: of ACLs if steps map them, and of groups."""
+    target, format_ = settings.target, find_format(span.format)
+    mapping = settings.steps.mapping(settings.local, has_groups=True)
+    stated = None
     if mapping is not None:
         stated = StatedLog(
             AtomicFile(storage, f"{span.name}{STATED}"),
@@ -437,8 +452,12 @@ def _lists_of(
             datasource=target.datasource,
             feedtype=target.feedtype,
         )
-    has_origins = settings.steps.rewrites_urls
-    return RunLists(storage, span.name, steps, has_origins=has_origins, stated=stated)
+    groups = GroupLog(
+        AtomicFile(storage, f"{span.name}{GROUPS}"),
+        feedtype=target.feedtype,
+        has_only_groups=format_ is not None and format_.holds_only_memberships,
+    )
+    return stated, groups
 
 
 def _accept_rejects(account: Account, span: Span, settings: Settings) -> Account:

@@ -4,13 +4,17 @@ Two documents that become one URL may be in different spans, so that no worker k
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import msgspec
 
 from feedferry.schemas.account import SpanFile
+from feedferry.schemas.feed import FeedHeader
+from feedferry.schemas.membership import Membership
 from feedferry.schemas.record import Action, Record
 from feedferry.schemas.reject import Reject
+from feedferry.transforms.steps.stated.group_log import GroupLog
 from feedferry.transforms.steps.stated.stated_log import StatedLog
 from feedferry.transforms.steps.step import AppliedSteps, StepResult
 from feedferry.transforms.storage.atomic import AtomicFile, paths_of, read_lines
@@ -43,7 +47,7 @@ class UnmappedName(msgspec.Struct, frozen=True, array_like=True):
 class RunLists:
     """Writes the lists of one span; files without a line are not made.
 
-    With `stated`, it lists the stated ACLs of all documents, too.
+    With `kept`, it lists what its job keeps, too: stated ACLs and groups.
     """
 
     def __init__(
@@ -53,21 +57,24 @@ class RunLists:
         steps: AppliedSteps,
         *,
         has_origins: bool,
-        stated: StatedLog | None = None,
+        kept: tuple[StatedLog | None, GroupLog] | None = None,
     ) -> None:
         self._origins = AtomicFile(storage, f"{name}{_ORIGINS}")
         self._unmapped = AtomicFile(storage, f"{name}{_UNMAPPED}")
         self._used = AtomicFile(storage, f"{name}{_USED}")
         self._files = (self._origins, self._unmapped, self._used)
-        self._stated = stated
+        self._stated: StatedLog | None = None
+        self._groups: GroupLog | None = None
+        if kept is not None:
+            self._stated, self._groups = kept
         self._steps = steps
         self._has_origins = has_origins
 
     @property
     def written(self) -> list[SpanFile]:
         """The complete files, after they were closed."""
-        stated = [] if self._stated is None else self._stated.written
-        return [*(file.written for file in self._files if file.written), *stated]
+        kept = [log.written for log in (self._stated, self._groups) if log is not None]
+        return [*(file.written for file in self._files if file.written), *chain(*kept)]
 
     def add(self, before: Record, items: Sequence[StepResult]) -> None:
         """Add the results of a record; a URL that is no Unicode text is left out."""
@@ -87,10 +94,23 @@ class RunLists:
         """Add a record that is set aside."""
         if self._stated is not None:
             self._stated.forget(self._steps.urls_of(reject), reject.datasource)
+        if self._groups is not None:
+            self._groups.reject(reject)
+
+    def add_group(self, membership: Membership, items: Sequence[StepResult]) -> None:
+        """Add the results of a membership."""
+        if self._groups is not None:
+            self._groups.add(membership, items)
+
+    def enter(self, header: FeedHeader) -> None:
+        """Enter a feed without records."""
+        if self._groups is not None and header.memberships:
+            self._groups.enter(header)
 
     def close(self, *, whole: bool) -> None:
-        if self._stated is not None:
-            self._stated.close(whole=whole)
+        for log in (self._stated, self._groups):
+            if log is not None:
+                log.close(whole=whole)
         if whole:
             self._write_names()
             for used in self._steps.used_patterns:

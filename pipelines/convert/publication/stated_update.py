@@ -1,4 +1,4 @@
-"""The stated ACLs of a run: listed before it is published, kept by its job after it is pushed."""
+"""The stated ACLs and groups of a run: listed before it is published, kept after it is pushed."""
 
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from feedferry.schemas.account import Account, SpanFile
 from feedferry.schemas.errors import FatalError
 from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.steps.kept_acls import replace_kept
+from feedferry.transforms.steps.stated.group_log import GROUPS, read_groups
 from feedferry.transforms.steps.stated.stated_log import STATED, read_stated
 from feedferry.transforms.steps.stated.stated_store import remember_stated
 from feedferry.transforms.storage.atomic import write_whole
@@ -23,11 +24,11 @@ class StatedUpdate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def store_stated(account: Account, settings: Settings) -> None:
-    """Store which files have the stated ACLs of a run; nothing for a run without such files."""
-    files = [file for file in account.files if file.path.endswith(STATED)]
-    mapping = settings.steps.mapping(settings.local) if files else None
-    if mapping is not None:
-        update = StatedUpdate(files=files, digest=mapping.digest)
+    """Store which files have the stated ACLs and groups of a run, if any have."""
+    files = [file for file in account.files if file.path.endswith((STATED, GROUPS))]
+    if files:
+        mapping = settings.steps.mapping(settings.local)
+        update = StatedUpdate(files=files, digest=b"" if mapping is None else mapping.digest)
         write_whole(settings.local / STATED_UPDATE, msgspec.json.encode(update))
 
 
@@ -46,4 +47,10 @@ def keep_stated(work: Path, acls: Path, *, is_unsure: bool = False) -> None:
     check_files(Account(files=update.files), work, verify=True)
     if not acls.exists():
         replace_kept(acls, ())
-    remember_stated(read_stated(work, update.files), acls, update.digest, is_unsure=is_unsure)
+    remember_stated(
+        read_stated(work, update.files),
+        () if is_unsure else read_groups(work, update.files),
+        acls,
+        update.digest,
+        is_unsure=is_unsure,
+    )

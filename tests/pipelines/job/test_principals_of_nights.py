@@ -1,5 +1,6 @@
 """Nights of a job to an index: a changed table of principals counts for documents sent before."""
 
+import json
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from support.served import Served, run, serving
 pytestmark = pytest.mark.slow
 
 HOST = "http://h.example/"
+KEPT = ("--groups-feed", "runs/nights/state.acls")
 USERS = ("ann", "bob", "eve")
 
 
@@ -38,6 +40,13 @@ class MappedJob:
         done = run("run", "nights.yaml", "--progress", "none", cwd=self.folder)
         assert done.returncode in (0, 1, 3), done.stderr
         return done.returncode
+
+    def access(self, user: str) -> list[str]:
+        """Return the groups in the filter of a search for a user."""
+        done = run("access", user, *KEPT, "--dls", "docs", cwd=self.folder)
+        assert done.returncode == 0, done.stderr
+        names = (role.split(":") for role in json.loads(done.stdout)["backend_roles"])
+        return sorted(name[-1] for name in names if name[0] == "gs")
 
     def readers(self, *groups: str) -> dict[str, list[str]]:
         """Return the users who find each document, by its path."""
@@ -191,3 +200,27 @@ def test_a_changed_group_counts_for_documents_in_whose_acls_it_was_replaced(
     assert job.readers() == {"d/y": ["eve"], "x": ["eve"], "y": ["bob"], "z": [*USERS]}
     *_, last = sorted((tmp_path / "runs" / "nights").glob("*-*/manifest.jsonl"))
     assert last.read_text("utf-8").count('"UPDATE":3') == 1
+
+
+def test_the_groups_of_a_feed_are_kept_with_their_new_names(tmp_path: Path, served: Served) -> None:
+    job = MappedJob(tmp_path, served, "{type: feeds, path: [feed.xml, groups.xml]}")
+    job.map(one="ann", two="bob", staff="people", board="few")
+    groups = tmp_path / "groups.xml"
+    write_feed(tmp_path, document("x", acl("one").replace("user", "group").replace("one", "staff")))
+    groups.write_text(xmlgroups(membership("staff", "one"), membership("board", "two")), "utf-8")
+    assert job.night() == 0
+    assert job.access("ann") == ["people"]
+    assert job.access("bob") == ["few"]
+    groups.write_text(xmlgroups(membership("staff", "two")), "utf-8")
+    assert job.night() == 0
+    assert (job.access("ann"), job.access("bob")) == ([], ["few", "people"])
+    job.map(one="ann", two="eve", staff="people", board="few")
+    groups.write_text(xmlgroups(), "utf-8")
+    assert job.night() == 0
+    assert (job.access("bob"), job.access("eve")) == ([], ["few", "people"])
+    assert job.readers("people") == {"x": [*USERS]}
+    groups.write_text(xmlgroups(membership("staff", "unknown")), "utf-8")
+    assert job.night() == 1
+    done = run("access", "bob", *KEPT, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "the group 'staff', of which a membership was set aside" in done.stderr

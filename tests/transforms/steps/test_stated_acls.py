@@ -66,7 +66,7 @@ class Mapped:
             log.close(whole=True)
             written += log.written
         blocks = read_stated(self.folder, written)
-        remember_stated(blocks, self.store, self.mapping.digest, is_unsure=is_unsure)
+        remember_stated(blocks, (), self.store, self.mapping.digest, is_unsure=is_unsure)
 
     def changed(self) -> dict[str, str | None]:
         """Return the readers of the documents that a changed mapping changes."""

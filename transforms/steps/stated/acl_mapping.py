@@ -7,11 +7,12 @@ from msgspec.structs import replace
 
 from feedferry.schemas.acl import Acl, Inheritance, Scope
 from feedferry.schemas.errors import ConfigError, RecordError
-from feedferry.schemas.membership import Member
+from feedferry.schemas.membership import Member, Membership
 from feedferry.schemas.record import Action, Record
 from feedferry.transforms.access.decision import member_of
 from feedferry.transforms.access.index_fields import token
 from feedferry.transforms.access.user_groups import MembersOf, users_of
+from feedferry.transforms.steps.stated.group_log import GroupMembers
 from feedferry.transforms.steps.step import AppliedSteps
 
 _DIGEST_BYTES = 8
@@ -63,6 +64,11 @@ class AclMapping:
             return result.acl
         [made] = self._steps.apply(Record(url="", action=Action.UPDATE, acl=acl))
         return made.acl if isinstance(made, Record) else None
+
+    def mapped_group(self, stated: GroupMembers) -> GroupMembers | None:
+        """Return a group and its members with their new names, None if it is set aside."""
+        [made] = self._steps.apply(Membership(group=stated.group, members=stated.members))
+        return GroupMembers(made.group, made.members) if isinstance(made, Membership) else None
 
     def digest_of(self, acl: Acl | None) -> bytes:
         """Return a digest of a mapped ACL and its users; it is empty if it was set aside."""

@@ -21,6 +21,13 @@ from feedferry.schemas.acl import Acl
 from feedferry.schemas.errors import FatalError
 from feedferry.schemas.patterns import sqlite_glob
 from feedferry.transforms.steps.stated.acl_mapping import AclMapping
+from feedferry.transforms.steps.stated.group_log import GroupLine
+from feedferry.transforms.steps.stated.group_store import (
+    GROUPS_SCHEMA,
+    has_groups,
+    map_groups,
+    remember_groups,
+)
 from feedferry.transforms.steps.stated.stated_log import (
     GONE,
     PATTERN,
@@ -30,7 +37,8 @@ from feedferry.transforms.steps.stated.stated_log import (
 )
 from feedferry.transforms.storage.files.scratch import read_scratch, scratch_database
 
-STATED_SCHEMA = """
+STATED_SCHEMA = f"""
+{GROUPS_SCHEMA};
 CREATE TABLE IF NOT EXISTS stated_acls (key INTEGER PRIMARY KEY, acl BLOB, mapped BLOB);
 CREATE TABLE IF NOT EXISTS documents (
     url TEXT, datasource TEXT, stated INTEGER, PRIMARY KEY (url, datasource)
@@ -39,7 +47,7 @@ CREATE TABLE IF NOT EXISTS mappings (digest BLOB)
 """
 """`mapped` is the digest of a mapped ACL, `digest` that of the steps which map all of them."""
 
-_TABLES = ("stated_acls", "documents", "mappings")
+_TABLES = ("stated_acls", "documents", "mappings", "groups")
 _STAGED_SCHEMA = """
 ATTACH '' AS staged;
 PRAGMA staged.journal_mode = OFF;
@@ -112,22 +120,27 @@ def export_stated(path: Path) -> Iterator[StatedDocument]:
             yield StatedDocument(url=url, datasource=datasource, acl=unpacked(acl), mapped=mapped)
 
 
-def import_stated(path: Path, documents: Iterable[StatedDocument], digest: bytes) -> None:
-    """Add documents that were exported to the ACLs of a job, which has none."""
+def import_stated(
+    path: Path, documents: Iterable[StatedDocument], groups: Iterable[GroupLine], digest: bytes
+) -> None:
+    """Add documents and groups that were exported to the ACLs of a job, which has none.
+
+    The groups are read after all documents.
+    """
     blocks = (
         StatedBlock(item.datasource, [item.url], [row.key], [row])
         for item in documents
         for row in (stated_row(item.acl, item.mapped),)
     )
-    remember_stated(blocks, path, digest)
+    remember_stated(blocks, groups, path, digest)
 
 
 def has_stated(path: Path) -> bool:
-    """Whether a job keeps the stated ACLs of documents."""
+    """Whether a job keeps the stated ACLs of documents, or groups."""
     if not path.exists():
         return False
     with closing(read_scratch(path)) as kept:
-        return has_documents(kept)
+        return has_documents(kept) or has_groups(kept)
 
 
 def has_documents(kept: sqlite3.Connection) -> bool:
@@ -195,11 +208,17 @@ def map_again(kept: sqlite3.Connection, mapping: AclMapping) -> Iterator[MappedD
         "UPDATE stated_acls SET mapped = ? WHERE key = ?",
         ((mapping.digest_of(acl and decode(acl)), key) for acl, key in changed_acls),
     )
+    map_groups(kept, mapping)
     _set_mapping(kept, mapping.digest)
 
 
 def remember_stated(
-    blocks: Iterable[StatedBlock], path: Path, digest: bytes, *, is_unsure: bool = False
+    blocks: Iterable[StatedBlock],
+    groups: Iterable[GroupLine],
+    path: Path,
+    digest: bytes,
+    *,
+    is_unsure: bool = False,
 ) -> None:
     """Take what a run has stated into the file of its job; this may be repeated.
 
@@ -213,6 +232,7 @@ def remember_stated(
             shutil.copyfileobj(source, target, _COPY_BYTES)
     with closing(scratch_database(STATED_SCHEMA, part)) as kept, kept:
         _Remembering(kept, is_unsure=is_unsure).add(blocks)
+        remember_groups(groups, kept)
         if is_unsure:
             kept.execute("DELETE FROM mappings")
         elif kept.execute("SELECT 1 FROM mappings").fetchone() is None:
