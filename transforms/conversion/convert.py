@@ -445,7 +445,7 @@ def _kept_logs(
     target, format_ = settings.target, find_format(span.format)
     mapping = settings.steps.mapping(settings.local, has_groups=True)
     stated = None
-    if mapping is not None:
+    if mapping is not None and mapping.is_needed:
         stated = StatedLog(
             AtomicFile(storage, f"{span.name}{STATED}"),
             mapping,

@@ -29,8 +29,8 @@ from feedferry.transforms.formats.holding.acl_metadata import join_parent
 from feedferry.transforms.steps.stated.acl_mapping import AclMapping
 from feedferry.transforms.steps.stated.stated_store import (
     copy_stated,
-    has_documents,
     has_stated,
+    has_table,
     map_again,
     move_stated,
 )
@@ -192,7 +192,7 @@ def write_kept(database: sqlite3.Connection, path: Path, *, before: Path, has_he
         kept.executemany(_INSERT, database.execute(query, (has_heirs,)))
         _copy_doubts(database, kept)
         kept.execute("DELETE FROM doubts WHERE number < (SELECT min(number) FROM acls)")
-        if has_documents(database):
+        if has_table(database):
             move_stated(database, kept)
         else:
             copy_stated(before, kept)

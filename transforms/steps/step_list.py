@@ -222,15 +222,15 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
         is_read = self._may_inherit(at) or inputs.may_inherit()
         mapping = None
         if kept is not None:
-            is_read = is_read or has_kept(kept)
-            if inputs.sends_decisions and is_mapping_changed(kept, mapping := self.mapping(work)):
-                is_read = is_read or inputs.can_be_read
-            else:
-                mapping = None
+            is_read = has_kept(kept) or is_read  # the file is checked first
+            changed = self.mapping(work)
+            is_sent = changed is not None and (inputs.sends_decisions or not changed.is_needed)
+            if is_sent and is_mapping_changed(kept, changed):
+                is_read, mapping = is_read or inputs.can_be_read, changed
         return AclSources(memberships, is_read, mapping)
 
     def mapping(self, work: Path, *, has_groups: bool = False) -> AclMapping | None:
-        """Return what the steps make of ACLs, None if it depends on nothing but the ACLs.
+        """Return what the steps make of ACLs, None without the step `acl`.
 
         If it `has_groups`, the step `acl` was prepared in the folder of a run.
         """
@@ -238,7 +238,7 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
         named = zip(self.names, self.steps, strict=True)
         name, last = next((of for of in named if of[1].acl), ("", StepConfig()))
         mapped = [config for config in before if config.principals]
-        if last.acl is None or not (mapped or last.acl.groups):
+        if last.acl is None:
             return None
         if last.acl.groups:
             mapped.append(last)

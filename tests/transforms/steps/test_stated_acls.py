@@ -65,8 +65,9 @@ class Mapped:
                 log.add(record, applied.apply(record))
             log.close(whole=True)
             written += log.written
-        blocks = read_stated(self.folder, written)
-        remember_stated(blocks, (), self.store, self.mapping.digest, is_unsure=is_unsure)
+        for _ in range(2):  # as after a kill
+            blocks = read_stated(self.folder, written)
+            remember_stated(blocks, (), self.store, self.mapping.digest, is_unsure=is_unsure)
 
     def changed(self) -> dict[str, str | None]:
         """Return the readers of the documents that a changed mapping changes."""
@@ -164,6 +165,16 @@ def test_a_step_that_may_change_acls_by_other_fields_cannot_be_repeated(tmp_path
     job.map(one="eve")
     with pytest.raises(ConfigError, match="the step python may change their ACLs, too"):
         job.changed()
+
+
+def test_documents_have_their_stated_acls_when_no_step_maps_any_more(tmp_path: Path) -> None:
+    job = Mapped(tmp_path)
+    job.map(one="ann", two="two")
+    job.night([X, Y])
+    (tmp_path / "steps.yaml").write_text("transform:\n- acl: decision\n", "utf-8")
+    assert job.changed() == {"x": "one"}
+    (tmp_path / "steps.yaml").write_text(f"transform:\n{TABLE}- acl: decision\n", "utf-8")
+    assert job.changed() == {}
 
 
 def test_a_url_that_is_no_text_is_not_listed(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class MappingRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What a mapping depends on: `digest` is that of the steps and of their files.
+    """What a mapping depends on: `digest` is that of the steps and of their files, if any map.
 
     `obstacle` is the name of a step that may change ACLs by other fields of a record, which are not
     kept. If the step `acl` `has_decisions`, it changes no principals, and replaces groups only in
@@ -50,6 +50,11 @@ class AclMapping:
     def digest(self) -> bytes:
         """The digest of the steps and of their files."""
         return self._rules.digest
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether what it makes of an ACL depends on more than the ACL."""
+        return bool(self._rules.digest)
 
     def with_groups(self, members_of: MembersOf) -> "AclMapping":
         """Return this mapping with the members of groups."""

@@ -73,7 +73,7 @@ _BATCH = 10_000
 _COPY_BYTES = 1 << 20
 _UNUSED = "DELETE FROM stated_acls WHERE key NOT IN (SELECT stated FROM documents)"
 _UNSURE = b"?"
-"""In place of a digest: it is not known what documents were sent with."""
+"""In place of a digest: it is not known with which principals documents were sent."""
 
 
 class MappedDocument(msgspec.Struct, frozen=True):
@@ -143,11 +143,16 @@ def has_stated(path: Path) -> bool:
         return has_documents(kept) or has_groups(kept)
 
 
+def has_table(kept: sqlite3.Connection) -> bool:
+    """Whether a database has the tables, which may be empty."""
+    query = "SELECT 1 FROM sqlite_master WHERE name = 'documents'"
+    return kept.execute(query).fetchone() is not None
+
+
 def has_documents(kept: sqlite3.Connection) -> bool:
     """Whether a database has the stated ACLs of documents."""
-    query = "SELECT 1 FROM sqlite_master WHERE name = 'documents'"
-    has_table = kept.execute(query).fetchone() is not None
-    return has_table and kept.execute("SELECT 1 FROM documents LIMIT 1").fetchone() is not None
+    first = "SELECT 1 FROM documents LIMIT 1"
+    return has_table(kept) and kept.execute(first).fetchone() is not None
 
 
 def is_mapping_changed(path: Path, mapping: AclMapping | None) -> bool:
@@ -155,7 +160,8 @@ def is_mapping_changed(path: Path, mapping: AclMapping | None) -> bool:
     if mapping is None or not has_stated(path):
         return False
     with closing(read_scratch(path)) as kept:
-        return kept.execute("SELECT digest FROM mappings").fetchall() != [(mapping.digest,)]
+        [before] = kept.execute("SELECT digest FROM mappings").fetchone() or [b""]
+    return bool(before != mapping.digest)
 
 
 def copy_stated(path: Path, kept: sqlite3.Connection) -> None:
@@ -210,6 +216,9 @@ def map_again(kept: sqlite3.Connection, mapping: AclMapping) -> Iterator[MappedD
     )
     map_groups(kept, mapping)
     _set_mapping(kept, mapping.digest)
+    if not mapping.is_needed:  # later runs do not list their documents
+        kept.execute("DELETE FROM documents")
+        kept.execute("DELETE FROM stated_acls")
 
 
 def remember_stated(
@@ -234,7 +243,7 @@ def remember_stated(
         _Remembering(kept, is_unsure=is_unsure).add(blocks)
         remember_groups(groups, kept)
         if is_unsure:
-            kept.execute("DELETE FROM mappings")
+            _set_mapping(kept, _UNSURE)
         elif kept.execute("SELECT 1 FROM mappings").fetchone() is None:
             _set_mapping(kept, digest)
     with part.open("rb") as written:
@@ -285,7 +294,7 @@ class _Remembering:
         if self._kept.execute(_COLLISION).fetchone() is not None:
             raise FatalError("two different ACLs have one hash, so that they cannot be kept")
         if self._kept.execute(_MAPPED_TWICE, (_UNSURE,)).rowcount:
-            self._kept.execute("DELETE FROM mappings")
+            _set_mapping(self._kept, _UNSURE)
         self._kept.execute("DELETE FROM staged.acls")
 
 
