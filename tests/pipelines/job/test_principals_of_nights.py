@@ -1,6 +1,5 @@
 """Nights of a job to an index: a changed table of principals counts for documents sent before."""
 
-import json
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -9,52 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from support.index_searches import found_by
+from support.mapped_jobs import (
+    CHILD,
+    FEED,
+    FOLDER,
+    HOST,
+    KEPT,
+    USERS,
+    MappedJob,
+    acl,
+    document,
+    write_feed,
+)
 from support.rehearsal import membership, xmlgroups
 from support.served import Served, run, serving
 
 pytestmark = pytest.mark.slow
-
-HOST = "http://h.example/"
-KEPT = ("--groups-feed", "runs/nights/state.acls")
-USERS = ("ann", "bob", "eve")
-
-
-class MappedJob:
-    """A job that fills an index, and maps principals by `people.csv`."""
-
-    def __init__(self, folder: Path, served: Served, source: str, unmapped: str = "deny") -> None:
-        self.folder, self._served = folder, served
-        target = f"{{type: opensearch, datasource: web, url: {served.url}/docs}}"
-        step = f"principals: {{table: people.csv, unmapped: {unmapped}}}"
-        (folder / "nights.yaml").write_text(
-            f"version: 1\njob: nights\nsource: {source}\ntarget: {target}\ntransform:\n- {step}\n",
-            "utf-8",
-        )
-
-    def map(self, **names: str) -> None:
-        lines = (f"{old},{new}\n" for old, new in names.items())
-        (self.folder / "people.csv").write_text("".join(lines), "utf-8")
-
-    def night(self) -> int:
-        done = run("run", "nights.yaml", "--progress", "none", cwd=self.folder)
-        assert done.returncode in (0, 1, 3), done.stderr
-        return done.returncode
-
-    def access(self, user: str) -> list[str]:
-        """Return the groups in the filter of a search for a user."""
-        done = run("access", user, *KEPT, "--dls", "docs", cwd=self.folder)
-        assert done.returncode == 0, done.stderr
-        names = (role.split(":") for role in json.loads(done.stdout)["backend_roles"])
-        return sorted(name[-1] for name in names if name[0] == "gs")
-
-    def readers(self, *groups: str) -> dict[str, list[str]]:
-        """Return the users who find each document, by its path."""
-        url, found = f"{self._served.url}/docs", dict[str, list[str]]()
-        for user in USERS:
-            for path in found_by(url, user, *groups, base=HOST):
-                found.setdefault(path, []).append(user)
-        return dict(sorted(found.items()))
 
 
 @pytest.fixture
@@ -63,31 +32,10 @@ def served(tmp_path: Path) -> Iterator[Served]:
         yield receiver
 
 
-def acl(*users: str, more: str = "") -> str:
-    names = (f'<principal scope="user" access="permit">{user}</principal>' for user in users)
-    return f"<acl{more}>{''.join(names)}</acl>"
-
-
-def document(path: str, inner: str = "") -> str:
-    head = f'<record url="{HOST}{path}" mimetype="text/plain">'
-    return f"{head}{inner}<content>text</content></record>"
-
-
-def write_feed(folder: Path, *parts: str, feedtype: str = "incremental") -> None:
-    header = f"<datasource>web</datasource><feedtype>{feedtype}</feedtype>"
-    text = f"<gsafeed><header>{header}</header><group>{''.join(parts)}</group></gsafeed>"
-    (folder / "feed.xml").write_text(text, "utf-8")
-
-
-FEED = "{type: gsa-feed, path: [feed.xml]}"
-FOLDER = acl("one", more=f' url="{HOST}d/" inheritance-type="parent-overrides"')
-CHILD = document("d/y", acl(more=f' inherit-from="{HOST}d/"'))
-
-
 def test_a_changed_table_counts_for_documents_of_nights_before(
     tmp_path: Path, served: Served
 ) -> None:
-    job = MappedJob(tmp_path, served, FEED)
+    job = MappedJob(tmp_path, served.url, FEED)
     job.map(one="ann", two="bob")
     parts = document("x", acl("one")), document("two", acl("two")), document("p"), FOLDER, CHILD
     write_feed(tmp_path, *parts)
@@ -110,7 +58,7 @@ def test_a_changed_table_counts_for_documents_of_nights_before(
 def test_a_document_is_withheld_while_its_principal_is_not_mapped(
     tmp_path: Path, served: Served
 ) -> None:
-    job = MappedJob(tmp_path, served, FEED, unmapped="reject")
+    job = MappedJob(tmp_path, served.url, FEED, unmapped="reject")
     job.map(one="ann", two="bob")
     write_feed(tmp_path, document("x", acl("one")), document("two", acl("two")), FOLDER, CHILD)
     assert job.night() == 0
@@ -135,7 +83,7 @@ def test_a_changed_table_counts_for_files_that_have_not_changed(
         path.write_text(f"text of {name}", "utf-8")
         os.utime(path, (10**9, 10**9))
     source = f"{{type: files, path: docs, base_url: {HOST!r}, acl_everyone: all"
-    job = MappedJob(tmp_path, served, f"{source}, acl: posix-inherited}}")
+    job = MappedJob(tmp_path, served.url, f"{source}, acl: posix-inherited}}")
     job.map(all="staff")
     assert job.night() == 0
     assert job.readers("staff") == {"a/one.txt": [*USERS], "two.txt": [*USERS]}
@@ -151,7 +99,7 @@ def test_a_changed_table_counts_for_files_that_have_not_changed(
 def test_only_documents_with_another_decision_are_sent_again(
     tmp_path: Path, served: Served
 ) -> None:
-    job = MappedJob(tmp_path, served, FEED)
+    job = MappedJob(tmp_path, served.url, FEED)
     job.map(one="ann", two="bob")
     write_feed(tmp_path, document("x", acl("one")), document("y", acl("two")))
     assert job.night() == 0
@@ -163,7 +111,7 @@ def test_only_documents_with_another_decision_are_sent_again(
 
 
 def test_a_full_feed_ends_what_is_kept_of_its_datasource(tmp_path: Path, served: Served) -> None:
-    job = MappedJob(tmp_path, served, FEED)
+    job = MappedJob(tmp_path, served.url, FEED)
     job.map(one="ann")
     write_feed(tmp_path, document("x", acl("one")), document("y", acl("one")))
     assert job.night() == 0
@@ -180,7 +128,7 @@ def test_a_full_feed_ends_what_is_kept_of_its_datasource(tmp_path: Path, served:
 def test_a_changed_group_counts_for_documents_in_whose_acls_it_was_replaced(
     tmp_path: Path, served: Served
 ) -> None:
-    job = MappedJob(tmp_path, served, FEED)
+    job = MappedJob(tmp_path, served.url, FEED)
     path, groups = tmp_path / "nights.yaml", tmp_path / "groups.xml"
     head, _, _ = path.read_text("utf-8").partition("transform:")
     path.write_text(f"{head}transform:\n- acl: {{groups: groups.xml}}\n", "utf-8")
@@ -203,7 +151,7 @@ def test_a_changed_group_counts_for_documents_in_whose_acls_it_was_replaced(
 
 
 def test_the_groups_of_a_feed_are_kept_with_their_new_names(tmp_path: Path, served: Served) -> None:
-    job = MappedJob(tmp_path, served, "{type: feeds, path: [feed.xml, groups.xml]}")
+    job = MappedJob(tmp_path, served.url, "{type: feeds, path: [feed.xml, groups.xml]}")
     job.map(one="ann", two="bob", staff="people", board="few")
     groups = tmp_path / "groups.xml"
     write_feed(tmp_path, document("x", acl("one").replace("user", "group").replace("one", "staff")))
