@@ -99,10 +99,9 @@ def own_acl(name: str, *, alone: bool = False, parent: str | None = None, **more
     return Acl(principals=principals, alone=alone, inherit_from=inherit_from, **more)  # type: ignore[arg-type]
 
 
-def alone(path: str, name: str, at: Provenance = DOCS) -> Record:
-    return Record(
-        url=HOST + path, action=Action.UPDATE, acl=own_acl(name, alone=True), provenance=at
-    )
+def alone(path: str, name: str, at: Provenance = DOCS, parent: str | None = None) -> Record:
+    stated = own_acl(name, alone=True, parent=parent)
+    return Record(url=HOST + path, action=Action.UPDATE, acl=stated, provenance=at)
 
 
 def folder(path: str, name: str, at: Provenance = DOCS, parent: str | None = None) -> Record:

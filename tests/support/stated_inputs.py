@@ -30,6 +30,10 @@ class StatedInputs:
         self._records, self._groups, self._accepted = [*records], [*groups], accepted
         self.kept_acls = kept_acls
 
+    @property
+    def is_full(self) -> bool:
+        return self.feedtype == "full"
+
     def records(self) -> Iterable[ReadResult]:
         return self._records
 

@@ -97,6 +97,14 @@ def hidden_fields() -> AccessFields:
     return {}
 
 
+def withheld_fields() -> AccessFields:
+    """Return the fields of a document that is shown to nobody until its next version comes.
+
+    The denial of everyone distinguishes it: no ACL denies the token that each search has.
+    """
+    return {_names(1, 1)[0]: [EVERYONE]}
+
+
 def fields_of(decision: ChainDecision) -> AccessFields | None:
     """Return the fields of a decision; None if they cannot hold it exactly."""
     fitted = fit(decision)
@@ -172,6 +180,8 @@ def acl_of_fields(fields: Mapping[str, Collection[str]]) -> Acl | None:
 
     Raise RecordError for a token that is none.
     """
+    if EVERYONE in fields.get(_names(1, 1)[0], ()):
+        return Acl(withholds=True)
     if all(_is_unused(fields, part) for part in range(1, PARTS + 1)):
         return None
     used = [part for part in range(1, PARTS + 1) if not _is_unused(fields, part)]

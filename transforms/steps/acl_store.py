@@ -63,14 +63,19 @@ CREATE TABLE unknown_groups (folded TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE remapped (url TEXT, datasource TEXT, PRIMARY KEY (url, datasource)) WITHOUT ROWID
 """
 _STORE = "INSERT OR REPLACE INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_STORE_NONE = """
+INSERT INTO acls VALUES (?, ?, x'C0', FALSE, FALSE, ?, FALSE, ?, NULL) ON CONFLICT DO UPDATE SET
+acl = x'C0', is_parent = FALSE, number = excluded.number, origin = excluded.origin, parent = NULL
+WHERE NOT alone
+"""
 _HIDE_ALONE = """
 INSERT INTO acls VALUES (?, ?, NULL, TRUE, FALSE, ?, FALSE, NULL, NULL)
-ON CONFLICT DO UPDATE SET alone = TRUE WHERE acl IS NULL
+ON CONFLICT DO UPDATE SET alone = TRUE, acl = NULL WHERE acl IS NULL OR acl = x'C0'
 """
 _MAY_BE_PARENT = "(is_parent OR alone)"
 """The condition of ACLs that are parents of others. An ACL of a document only is not kept."""
 _IS_DOUBTFUL = f"""
-SELECT 1 FROM acls WHERE url = ?1 AND acl NOT NULL AND number <= ?3 AND (
+SELECT 1 FROM acls WHERE url = ?1 AND acl <> x'C0' AND number <= ?3 AND (
     datasource = ?2
     OR NOT EXISTS (SELECT 1 FROM acls WHERE url = ?1 AND datasource = ?2 AND {_MAY_BE_PARENT})
 )
@@ -124,7 +129,8 @@ class AclStore:
 
         Raise RecordError if there is none, or if it is not known.
         """
-        acls = self._find(_MAY_BE_PARENT, url, datasource) or self._find("TRUE", url, datasource)
+        acls = self._find(_MAY_BE_PARENT, url, datasource)
+        acls = acls or self._find("acl IS NOT x'C0'", url, datasource)
         if not acls:
             raise MissingParentError(url)
         if fault := _fault_of(acls):
@@ -363,15 +369,19 @@ class _Acls:
         self._datasources[source] = datasource
         row = stated or "", datasource
         self._database.execute("INSERT OR REPLACE INTO datasources VALUES (?, ?)", row)
+        known = "INSERT OR IGNORE INTO job_datasources VALUES (?)"
+        self._database.execute(known, (datasource,))
 
     def _store(self, record: Record, origin: str) -> None:
         """Store the ACL of a record, which replaces an earlier one of its datasource.
 
-        A deletion removes it, and so does a document without an ACL, unless it arrived alone. All
-        that inherit from a removed ACL are rejected: no user would find them.
+        A deletion removes it, and so does a document without an ACL, unless it arrived alone; a
+        job keeps that the document states none. All that inherit from a removed ACL are rejected:
+        no user would find them.
         """
         database, url = self._database, record.url.strip()
         datasource = self._datasources.get(record.provenance.source, "")
+        of_step = None if origin == url else origin
         if record.action is Action.DELETE:
             self._delete("url = ?", datasource, url)
         elif record.action is Action.DELETE_PATTERN:
@@ -381,10 +391,12 @@ class _Acls:
             is_parent = record.acl.inheritance in _INHERITED
             is_incremental = record.provenance.feedtype != FULL
             data = msgspec.msgpack.encode(record.acl)
-            of_step = None if origin == url else origin
             state = record.acl.alone, is_parent, self._number, is_incremental
             above = parent_url(record.acl)
             database.execute(_STORE, (url, datasource, data, *state, of_step, above))
+        elif record.action is Action.ADD and self._inputs.kept_acls is not None:
+            self._number += 1
+            database.execute(_STORE_NONE, (url, datasource, self._number, of_step))
         elif record.action is Action.ADD:
             self._delete("url = ? AND NOT alone", datasource, url)
 
@@ -397,15 +409,16 @@ class _Acls:
         """Make the ACLs unknown that an item may have replaced.
 
         One that may be an ACL alone counts for its URL and datasource even if there was none before
-        it; until its datasource is known, it counts for all. Any other counts for all, but leaves
-        an ACL alone from which none inherits: the next version of its document needs it.
+        it; until its datasource is known, it counts for all. Any other counts for all from which
+        others may inherit. The ACL of a document only stays: the target has it, and needs its new
+        decision where one above it changes.
         """
         is_pattern = result.action == Action.DELETE_PATTERN.value
         may_be_alone = not is_pattern and self._may_be_alone(item)
         own = self._datasource_of(item)
-        is_replaced = "TRUE" if may_be_alone else "(is_parent OR NOT alone)"
+        is_replaced = "acl <> x'C0'" if may_be_alone else "is_parent"
         if may_be_alone and not own.startswith(_UNPLACED):
-            is_replaced = "datasource = :own"
+            is_replaced = "acl <> x'C0' AND datasource = :own"
         for name in self._steps.renamed(result.url or ""):
             url = name.strip()
             compared, text = ("GLOB", sqlite_glob(url)) if is_pattern else ("=", url)
@@ -414,6 +427,7 @@ class _Acls:
                 query = f"UPDATE acls SET acl = NULL WHERE {condition}"
                 self._database.execute(query, {"text": text, "own": own})
             if may_be_alone:
+                self._number += 1
                 self._database.execute(_HIDE_ALONE, (url, own, self._number))
 
     def _may_be_alone(self, item: ReadResult) -> bool:

@@ -2,9 +2,10 @@
 
 These are ACLs that arrived alone, and ACLs from which others may inherit. An ACL that arrived alone
 and was set aside is kept as unknown. For a target that needs decisions, ACLs that inherit are kept,
-too: where an ACL above them changes, the run sends their new decisions. Each run writes all that is
-kept after it into its folder, and `remember_acls` replaces the file of the job when the run has
-succeeded. A job without such ACLs has no file.
+too: where an ACL above them changes, the run sends their new decisions. In a job of several
+datasources, a document without an ACL is such an heir of the ACLs that arrive alone for its URL in
+the others. Each run writes all that is kept after it into its folder, and `remember_acls` replaces
+the file of the job when the run has succeeded. A job without such ACLs has no file.
 """
 
 import os
@@ -48,41 +49,56 @@ CREATE TABLE acls (
     url TEXT, datasource TEXT, acl BLOB, alone INTEGER, is_parent INTEGER, number INTEGER,
     is_incremental INTEGER, origin TEXT, parent TEXT, PRIMARY KEY (url, datasource)
 ) WITHOUT ROWID;
-CREATE TABLE doubts (number INTEGER, reject BLOB)
+CREATE TABLE doubts (number INTEGER, reject BLOB);
+CREATE TABLE job_datasources (name TEXT PRIMARY KEY) WITHOUT ROWID
 """
 """An ACL without a value is unknown. `number` counts ACLs, `origin` is the URL before all steps.
 
-A datasource has one ACL for a URL; a datasource that is not stated is an empty text. A doubt is a
-reject that may be a newer version of any ACL up to its number.
+A datasource has one ACL for a URL; a datasource that is not stated is an empty text. The ACL of a
+document that states none is nil, `x'C0'`. A doubt is a reject that may be a newer version of any
+ACL up to its number.
 """
 
-_VERSION = 1
+_VERSION = 2
 _FILE_SCHEMA = f"PRAGMA user_version = {_VERSION}; {ACLS_SCHEMA}"
 _INSERT = "INSERT INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_IS_KEPT = "(alone OR is_parent OR (? AND acl NOT NULL AND parent NOT NULL))"
+_IS_KEPT = """
+alone OR is_parent OR (:has_heirs AND parent NOT NULL)
+OR (:has_heirs AND acl = x'C0' AND (SELECT count(*) FROM job_datasources) > 1
+    AND EXISTS (SELECT 1 FROM acls WHERE alone OR is_parent))
+"""
 _EARLIER = """
 INSERT INTO earlier SELECT url, datasource, acl FROM acls
-WHERE url IN (SELECT url FROM acls WHERE is_parent)
+WHERE acl IS NOT x'C0' AND (url IN (SELECT url FROM acls WHERE is_parent) OR alone AND EXISTS (
+    SELECT 1 FROM acls AS other WHERE other.url = acls.url AND other.acl = x'C0'
+))
 """
 _CHANGED = """
 WITH RECURSIVE changed (url) AS (
     SELECT url FROM earlier LEFT JOIN acls USING (url, datasource)
     WHERE acls.acl IS NOT earlier.acl OR acls.number IS NULL
-    UNION SELECT url FROM acls WHERE url IN (SELECT url FROM earlier) AND NOT EXISTS (
+    UNION SELECT url FROM acls
+    WHERE number > :after AND acl IS NOT x'C0'
+    AND (alone OR is_parent OR url IN (SELECT url FROM earlier)) AND NOT EXISTS (
         SELECT 1 FROM earlier WHERE url = acls.url AND datasource = acls.datasource
-    )
-    UNION SELECT url FROM acls WHERE number > :after AND is_parent AND NOT EXISTS (
-        SELECT 1 FROM earlier WHERE url = acls.url
     )
     UNION SELECT url FROM remapped
     UNION SELECT acls.url FROM acls JOIN changed ON acls.parent = changed.url
 )
 SELECT url, acl, datasource FROM acls JOIN changed USING (url)
-WHERE acl NOT NULL AND parent NOT NULL AND number <= :after ORDER BY datasource, url
+WHERE number <= :after AND NOT (alone AND acl IS NULL) AND (
+    parent NOT NULL OR acl = x'C0' AND (
+        EXISTS (SELECT 1 FROM acls AS other WHERE other.url = acls.url AND other.alone)
+        OR EXISTS (SELECT 1 FROM earlier WHERE earlier.url = acls.url)
+    )
+)
+ORDER BY datasource, url
 """
+"""An heir that is unknown itself is selected, too: its decision is not known any more."""
+
 _REMAPPED = """
 SELECT url, acl, datasource FROM acls JOIN remapped USING (url, datasource)
-WHERE number <= :after AND (acl IS NULL OR parent IS NULL) ORDER BY datasource, url
+WHERE number <= :after AND parent IS NULL AND acl IS NOT x'C0' ORDER BY datasource, url
 """
 """ACLs whose principals have other names now; those that inherit are among the changed ones."""
 
@@ -95,20 +111,27 @@ _FORGET_SENT = (
     " FROM (SELECT * FROM before.acls UNION ALL SELECT * FROM sent.acls) WHERE alone OR is_parent"
     " ON CONFLICT DO UPDATE SET alone = alone OR excluded.alone",
     "INSERT INTO doubts SELECT * FROM before.doubts UNION SELECT * FROM sent.doubts",
+    "INSERT INTO job_datasources"
+    " SELECT * FROM before.job_datasources UNION SELECT * FROM sent.job_datasources",
 )
 _MAP = """
 INSERT INTO acls VALUES (:url, :datasource, :acl, FALSE, FALSE, 0, FALSE, NULL, :parent)
 ON CONFLICT DO UPDATE SET acl = excluded.acl, parent = excluded.parent
-WHERE acl NOT NULL OR :was_hidden
+WHERE acl <> x'C0' OR :was_hidden
 """
 _COPY_BYTES = 1 << 20
+_NIL = msgspec.msgpack.encode(None)
 
 
 class KeptAcl(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An ACL of a job as it is exported; `acl` is None if it is unknown."""
+    """An ACL of a job as it is exported; `acl` is None if it is unknown.
+
+    It is None, too, if its document `states_none`.
+    """
 
     url: str
     acl: Acl | None = None
+    states_none: bool = False
     alone: bool = False
     is_parent: bool = False
     number: int = 0
@@ -136,17 +159,17 @@ def load_kept(path: Path, database: sqlite3.Connection) -> None:
     with _opened(path) as kept:
         fields = "url, datasource, acl, alone, is_parent, number, FALSE, origin, parent"
         database.executemany(_INSERT, kept.execute(f"SELECT {fields} FROM acls"))
-        _copy_doubts(kept, database)
+        _copy_others(kept, database)
     database.execute(_EARLIER)
 
 
 def write_changed(database: sqlite3.Connection, path: Path, *, after: int) -> None:
     """Write the ACLs up to a number that inherit from one that has changed, as JSON lines.
 
-    Each is an ACL alone. One that is not known any more inherits from itself, so that it is
-    rejected. Without such ACLs, there is no file.
+    Each is an ACL alone, or none where the document takes that of another datasource. An unknown
+    ACL inherits from itself, so that it is rejected. Without such ACLs, there is no file.
     """
-    decode = msgspec.msgpack.Decoder(Acl).decode
+    decode = msgspec.msgpack.Decoder(Acl | None).decode
     encoder = JSONL.make_encoder(WriteOptions())
     values = {"after": after}
     rows = chain(database.execute(_CHANGED, values), database.execute(_REMAPPED, values))
@@ -159,7 +182,7 @@ def write_changed(database: sqlite3.Connection, path: Path, *, after: int) -> No
             record = Record(
                 url=url,
                 action=Action.UPDATE,
-                acl=replace(acl, alone=True),
+                acl=acl and replace(acl, alone=True),
                 provenance=Provenance(
                     source=path.name, datasource=datasource or None, feedtype=INCREMENTAL
                 ),
@@ -189,8 +212,8 @@ def write_kept(database: sqlite3.Connection, path: Path, *, before: Path, has_he
     """
     with whole_scratch(_FILE_SCHEMA, path) as kept:
         query = f"SELECT * FROM acls WHERE {_IS_KEPT}"
-        kept.executemany(_INSERT, database.execute(query, (has_heirs,)))
-        _copy_doubts(database, kept)
+        kept.executemany(_INSERT, database.execute(query, {"has_heirs": has_heirs}))
+        _copy_others(database, kept)
         kept.execute("DELETE FROM doubts WHERE number < (SELECT min(number) FROM acls)")
         if has_table(database):
             move_stated(database, kept)
@@ -251,15 +274,16 @@ def count_kept(path: Path) -> tuple[int, int]:
     if not path.exists():
         return 0, 0
     with _opened(path) as kept:
-        known, total = kept.execute("SELECT count(acl), count(*) FROM acls").fetchone()
-    return known, total - known
+        counts = "total(acl <> x'C0'), total(acl IS NULL)"
+        known, unknown = kept.execute(f"SELECT {counts} FROM acls").fetchone()
+    return int(known), int(unknown)
 
 
 def read_kept(path: Path) -> Iterator[KeptAcl]:
     """Yield all ACLs of a job in the order of their URLs; a doubtful parent is unknown."""
     if not path.exists():
         return
-    decode = msgspec.msgpack.Decoder(Acl).decode
+    decode = msgspec.msgpack.Decoder(Acl | None).decode
     fields = "url, acl, alone, is_parent, number, origin, datasource"
     query = f"SELECT {fields} FROM acls ORDER BY url, datasource"
     with _opened(path) as kept:
@@ -269,6 +293,7 @@ def read_kept(path: Path) -> Iterator[KeptAcl]:
             yield KeptAcl(
                 url=url,
                 acl=None if is_unknown else decode(acl),
+                states_none=acl == _NIL,
                 alone=bool(alone),
                 is_parent=bool(is_parent),
                 number=number,
@@ -286,17 +311,21 @@ def replace_kept(path: Path, acls: Iterable[KeptAcl]) -> None:
             (
                 (
                     *(acl.url, acl.datasource or ""),
-                    None if acl.acl is None else encode(acl.acl),
+                    encode(acl.acl) if acl.acl is not None or acl.states_none else None,
                     *(acl.alone, acl.is_parent, acl.number, False, acl.origin),
                     None if acl.acl is None else parent_url(acl.acl),
                 )
                 for acl in acls
             ),
         )
+        kept.execute("INSERT INTO job_datasources SELECT DISTINCT datasource FROM acls")
 
 
-def _copy_doubts(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+def _copy_others(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+    """Copy the doubts and the datasources of a job."""
     target.executemany("INSERT INTO doubts VALUES (?, ?)", source.execute("SELECT * FROM doubts"))
+    names = source.execute("SELECT * FROM job_datasources")
+    target.executemany("INSERT OR IGNORE INTO job_datasources VALUES (?)", names)
 
 
 @contextmanager

@@ -65,6 +65,11 @@ class StepInputs(Protocol):
         ...
 
     @property
+    def is_full(self) -> bool:
+        """Whether all feeds of the run are full ones."""
+        ...
+
+    @property
     def kept_acls(self) -> Path | None:
         """The file with the ACLs that a job keeps of its earlier runs, None without a job."""
         ...

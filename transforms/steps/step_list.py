@@ -223,9 +223,9 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
         mapping = None
         if kept is not None:
             is_read = has_kept(kept) or is_read  # the file is checked first
-            changed = self.mapping(work)
-            is_sent = changed is not None and (inputs.sends_decisions or not changed.is_needed)
-            if is_sent and is_mapping_changed(kept, changed):
+            # A full feed that is not read replaces its documents, which are not known here.
+            is_sent = inputs.sends_decisions and (inputs.can_be_read or not inputs.is_full)
+            if is_sent and is_mapping_changed(kept, changed := self.mapping(work)):
                 is_read, mapping = is_read or inputs.can_be_read, changed
         return AclSources(memberships, is_read, mapping)
 

@@ -9,7 +9,7 @@ import msgspec
 
 from feedferry.pipelines.convert.inputs.input_files import expand_input, read_spans
 from feedferry.pipelines.convert.inputs.updated_documents import updated_documents
-from feedferry.schemas.errors import ConfigError, FormatError, SourceError
+from feedferry.schemas.errors import ConfigError, FormatError, SourceError, StoppedError
 from feedferry.schemas.feed import FULL, FeedHeader
 from feedferry.schemas.record import Provenance, Record
 from feedferry.schemas.reject import Reject
@@ -58,10 +58,12 @@ class SpanInputs(msgspec.Struct, frozen=True, dict=True):
         return not any(span.source in self.configs for span in self.spans)
 
     @property
+    def is_full(self) -> bool:
+        return self.target is not None and self.target.feedtype == FULL
+
+    @property
     def sends_decisions(self) -> bool:
-        target = self.target
-        has_decisions = target is not None and by_name(target.format).needs_decisions
-        return has_decisions and target is not None and target.feedtype != FULL
+        return self.target is not None and by_name(self.target.format).needs_decisions
 
     def has_acls(self) -> bool:
         """Whether the ACLs that others inherit can be read of all sources."""
@@ -117,7 +119,8 @@ def prepare_steps(spans: Iterable[Span], settings: Settings) -> list[Span]:
     """Store what the steps of a run need to know of all records, in the folder of the run.
 
     Return a span with the ACLs of earlier runs whose decisions have changed, if there are any. It
-    comes before all others: a new version of one of its documents counts.
+    comes before all others: a new version of one of its documents counts. Raise StoppedError if the
+    run is to replace their datasources as a whole.
     """
     inputs = SpanInputs(
         spans,
@@ -131,6 +134,12 @@ def prepare_steps(spans: Iterable[Span], settings: Settings) -> list[Span]:
     changed = settings.local / CHANGED_ACLS
     if settings.kept_acls is None or not changed.exists():
         return []
+    if inputs.is_full:
+        raise StoppedError(
+            "⟦feedtype full⟧: documents of datasources that are not in this run inherit from ACLs"
+            " that have changed; expected their feeds, too, or a run without ⟦feedtype⟧, which"
+            " sends the new decisions"
+        )
     source, path = changed.name, str(changed)
     return [Span(source=source, path=path, format=JSONL.name, source_ordinal=FIRST)]
 

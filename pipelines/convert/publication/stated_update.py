@@ -12,7 +12,7 @@ from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.steps.kept_acls import replace_kept
 from feedferry.transforms.steps.stated.group_log import GROUPS, read_groups
 from feedferry.transforms.steps.stated.stated_log import STATED, read_stated
-from feedferry.transforms.steps.stated.stated_store import remember_stated
+from feedferry.transforms.steps.stated.stated_store import has_stated, remember_stated
 from feedferry.transforms.storage.atomic import write_whole
 
 
@@ -24,9 +24,10 @@ class StatedUpdate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def store_stated(account: Account, settings: Settings) -> None:
-    """Store which files have the stated ACLs and groups of a run, if any have."""
+    """Store which files have the stated ACLs and groups of a run, if its job keeps any."""
     files = [file for file in account.files if file.path.endswith((STATED, GROUPS))]
-    if files:
+    kept = None if settings.kept_acls is None else Path(settings.kept_acls)
+    if files or (kept is not None and has_stated(kept)):
         mapping = settings.steps.mapping(settings.local)
         update = StatedUpdate(files=files, digest=b"" if mapping is None else mapping.digest)
         write_whole(settings.local / STATED_UPDATE, msgspec.json.encode(update))

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from feedferry.schemas.acl import Inheritance
 from feedferry.schemas.errors import ConfigError, FatalError, StoppedError
 from feedferry.schemas.feed import FeedHeader
+from feedferry.schemas.reject import Filtered
 from feedferry.transforms.formats import ReadResult
 from feedferry.transforms.steps.kept_acls import (
     KEPT_ACLS,
@@ -189,6 +190,76 @@ def test_a_document_whose_acl_is_not_kept_does_not_wait(tmp_path: Path) -> None:
     job = Nights(tmp_path)
     job.run(folder("d/", "ann"))
     assert job.unlisted(child("x", "other/")) == ["acl-chain-broken"]
+
+
+LENT = [alone("x", "ann", A), document("x", B)]
+
+
+@pytest.mark.parametrize(
+    ("nights", "expected"),
+    [
+        ([LENT, [alone("x", "bob", A)]], {"b": "bob"}),
+        ([LENT[::-1], [alone("x", "bob", A)]], {"b": "bob"}),
+        ([LENT, [document("y", B)], [alone("x", "bob", A)]], {"b": "bob"}),
+        ([LENT, [alone("x", "ann", A)]], {}),
+        ([LENT, [document("x", B)], [alone("x", "bob", A)]], {"b": "bob"}),
+        ([LENT, [deleted("x", A)]], {"b": "acl-unknown"}),
+        ([LENT, [document("y", feed("a", "full"))]], {"b": "acl-unknown"}),
+        ([LENT, [rejected("x", at=A)]], {"b": "acl-unknown"}),
+        ([LENT, [alone("x", "bob", C)]], {"b": "acl-unknown"}),
+        ([LENT, [document("x", C)]], {}),
+        ([LENT, [rejected("x", b"<record", at=B)], [alone("x", "bob", A)]], {"b": "bob"}),
+        ([LENT, [alone("x", "cid", B)], [alone("x", "bob", A)]], {}),
+        ([LENT, [document("x", B, own_acl("cid"))], [alone("x", "bob", A)]], {}),
+        ([LENT, [rejected("x", at=B)], [alone("x", "bob", A)]], {"b": "acl-unknown"}),
+        ([LENT, [deleted("x", B)], [alone("x", "bob", A)]], {}),
+        ([[document("x", B), alone("y", "ann", A)], [alone("x", "bob", A)]], {"b": "bob"}),
+        (
+            [[folder("d/", "ann", A), alone("x", "cid", A, "d/"), document("x", B)],
+             [folder("d/", "bob", A)]],
+            {"a": "bob cid", "b": "bob cid"},
+        ),
+    ],
+)  # fmt: skip
+def test_a_document_without_an_acl_follows_the_one_of_another_datasource(
+    nights: Sequence[Sequence[ReadResult]], expected: dict[str, str], tmp_path: Path
+) -> None:
+    *earlier, last = nights
+    job = after(earlier, tmp_path)
+    job.run(*last)
+    assert {at: readers for (at, path), readers in job.changed().items() if path == "x"} == expected
+
+
+def test_a_job_of_a_single_datasource_keeps_no_documents_without_an_acl(tmp_path: Path) -> None:
+    job = Nights(tmp_path)
+    job.run(alone("x", "ann"), document("y"))
+    assert [item.url for item in read_kept(job.store)] == [f"{HOST}x"]
+
+
+def test_the_acl_of_a_document_that_a_step_drops_follows_its_parent(tmp_path: Path) -> None:
+    job = Nights(tmp_path, f"- drop: {{url: '*/old'}}\n{DECISION}")
+    job.run(folder("d/", "ann"), child("d/x", "d/"), child("d/y", "d/"))
+    job.run(Filtered(code="drop", url=f"{HOST}d/x", action="ADD"), rejected("d/y", b"<record"))
+    job.run(folder("d/", "bob"))
+    assert job.changed() == {("docs", "d/x"): "bob", ("docs", "d/y"): "bob"}
+
+
+def test_a_folder_that_may_have_another_acl_is_hidden_where_its_parent_changes(
+    tmp_path: Path,
+) -> None:
+    job, inheritance = Nights(tmp_path), Inheritance.PARENT_OVERRIDES
+    page = document("d/e/", stated=own_acl("ann", parent="d/", inheritance=inheritance))
+    job.run(folder("d/", "ann"), page)
+    job.run(Filtered(code="drop", url=f"{HOST}d/e/", action="ADD"))
+    job.run(folder("d/", "bob"))
+    assert job.changed() == {("docs", "d/e/"): "acl-chain-broken"}
+
+
+def test_a_parent_that_arrives_later_gives_the_decisions_of_its_children(tmp_path: Path) -> None:
+    job = Nights(tmp_path)
+    assert job.run(child("d/x", "d/")) == ["acl-chain-waiting"]
+    job.run(folder("d/", "ann"))
+    assert job.changed() == {("docs", "d/x"): "ann"}
 
 
 def test_the_bytes_of_a_job_without_related_acls_are_not_kept(tmp_path: Path) -> None:

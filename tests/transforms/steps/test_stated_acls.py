@@ -173,6 +173,7 @@ def test_documents_have_their_stated_acls_when_no_step_maps_any_more(tmp_path: P
     job.night([X, Y])
     (tmp_path / "steps.yaml").write_text("transform:\n- acl: decision\n", "utf-8")
     assert job.changed() == {"x": "one"}
+    job.night()
     (tmp_path / "steps.yaml").write_text(f"transform:\n{TABLE}- acl: decision\n", "utf-8")
     assert job.changed() == {}
 

@@ -216,9 +216,6 @@ def map_again(kept: sqlite3.Connection, mapping: AclMapping) -> Iterator[MappedD
     )
     map_groups(kept, mapping)
     _set_mapping(kept, mapping.digest)
-    if not mapping.is_needed:  # later runs do not list their documents
-        kept.execute("DELETE FROM documents")
-        kept.execute("DELETE FROM stated_acls")
 
 
 def remember_stated(
@@ -242,6 +239,9 @@ def remember_stated(
     with closing(scratch_database(STATED_SCHEMA, part)) as kept, kept:
         _Remembering(kept, is_unsure=is_unsure).add(blocks)
         remember_groups(groups, kept)
+        if not digest:  # later runs do not list their documents
+            kept.execute("DELETE FROM documents")
+            kept.execute("DELETE FROM stated_acls")
         if is_unsure:
             _set_mapping(kept, _UNSURE)
         elif kept.execute("SELECT 1 FROM mappings").fetchone() is None:

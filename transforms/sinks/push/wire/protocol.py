@@ -169,6 +169,7 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     the groups of a groupsource.
 
     `exchange` returns what a full feed of a datasource exchanges, in words for a plan.
+    `check_feeds` raises TargetError or ConfigError for chunks that no run can send.
 
     `begin` prepares the appliance for the chunks of a run, before the first of them is sent, and
     `finish` ends the run when all of them are settled. Both do what they do in steps of the session
@@ -216,6 +217,7 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     check: Callable[[ApplianceReader], Iterable[CheckLine]] | None = None
     make_cleanup: Callable[[str], tuple[str, RequestBody]] | None = None
     exchange: Callable[["Appliance", str], str] | None = None
+    check_feeds: Callable[["Appliance", Sequence[Chunk]], None] | None = None
     begin: Callable[[RunSession], object] | None = None
     finish: Callable[[RunSession], object] | None = None
     list_documents: Callable[[ApplianceReader, str | None], Iterator[ListedDocument]] | None = None

@@ -108,11 +108,10 @@ def begin(session: RunSession) -> RunIndexes:
     begun = _begun(session, _now())
     *before, _ = accumulate(map(count_records, session.chunks), initial=0)
     of_run = _by_datasource(session.chunks)
-    _check_names(session, of_run)
+    check_feeds(session.appliance, session.chunks)
     suffixes = {}
     for datasource, chunks in of_run.items():
         full = {is_full(chunk) for chunk in chunks}
-        _check_feeds(session, datasource, chunks)
         make = partial(_make_index, session, datasource, begun, is_loading=True)
         find = partial(_find_index, session, datasource, begun)
         if full == {True}:
@@ -129,9 +128,17 @@ def begin(session: RunSession) -> RunIndexes:
     )
 
 
-def _check_feeds(session: RunSession, datasource: str, chunks: Sequence[Chunk]) -> None:
+def check_feeds(appliance: Appliance, chunks: Sequence[Chunk]) -> None:
+    """Raise TargetError for chunks of which some replace documents of others."""
+    of_run = _by_datasource(chunks)
+    _check_names(appliance, of_run)
+    for datasource, own in of_run.items():
+        _check_full_feeds(appliance, datasource, own)
+
+
+def _check_full_feeds(appliance: Appliance, datasource: str, chunks: Sequence[Chunk]) -> None:
     """Raise TargetError for feeds of a datasource of which one replaces documents of another."""
-    where = f"{session.appliance.url}: {datasource!r} has"
+    where = f"{appliance.url}: {datasource!r} has"
     if len({is_full(chunk) for chunk in chunks}) > 1:
         raise TargetError(
             f"{where} full and incremental feeds in one run; expected one of them: feedferry"
@@ -148,14 +155,14 @@ def _check_feeds(session: RunSession, datasource: str, chunks: Sequence[Chunk]) 
         )
 
 
-def _check_names(session: RunSession, datasources: Collection[str]) -> None:
+def _check_names(appliance: Appliance, datasources: Collection[str]) -> None:
     """Raise TargetError for two datasources that have one index."""
     named: dict[str, str] = {}
     for datasource in datasources:
         other = named.setdefault(alias_suffix(datasource), datasource)
         if other != datasource:
             raise TargetError(
-                f"{session.appliance.url}{alias_suffix(datasource)}: the datasources {other!r} and"
+                f"{appliance.url}{alias_suffix(datasource)}: the datasources {other!r} and"
                 f" {datasource!r}; expected one: give another name for one of them, as names that"
                 " differ in case only have one index"
             )

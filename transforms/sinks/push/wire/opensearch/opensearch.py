@@ -15,6 +15,7 @@ from feedferry.transforms.sinks.push.wire.opensearch.index_options import IndexO
 from feedferry.transforms.sinks.push.wire.opensearch.indexes import (
     RunIndexes,
     begin,
+    check_feeds,
     exchange_text,
     finish,
 )
@@ -105,6 +106,7 @@ OPENSEARCH_CLUSTER = ApplianceProtocol(
     judge_probe=_judge_probe,
     check=check,
     exchange=exchange_text,
+    check_feeds=check_feeds,
     begin=begin,
     finish=finish,
     list_documents=list_documents,

@@ -251,7 +251,7 @@ def _by_tokens(acl: Acl) -> Acl:
         return acl
     stated = acl_of_fields({name: sorted(tokens) for name, tokens in fields.items()}) or Acl()
     if not all(any(f"acl_{part}_permit" in name for name in fields) for part in _PARTS):
-        return Acl()
+        return Acl(withholds=acl.withholds)
     if stated.decision:
         return Acl(
             decision=tuple(
