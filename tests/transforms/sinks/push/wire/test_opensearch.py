@@ -96,6 +96,13 @@ def test_a_request_names_an_alias_and_the_versions_follow_the_record_in_the_run(
     assert b"".join(body.recode([encoded(URLS[2])])).count(b'"version":%d' % first) == 2
 
 
+def test_an_empty_full_feed_is_sent_as_a_refresh() -> None:
+    begun = RunIndexes(begun=BEGUN, suffixes={"web": "-web"}, before={5: 0})
+    empty = replace(part_of(chunk(5, URLS, "full")), length=0)
+    path, body = make_request(empty, begun)
+    assert (path, body.length, b"".join(body.blocks())) == ("-web/_refresh", 0, b"")
+
+
 @pytest.mark.parametrize(
     ("items", "meaning", "refused", "notices"),
     [

@@ -20,8 +20,15 @@ _OF_DOCUMENT = b"\n{"
 
 
 def make_request(part: ChunkPart, indexes: RunIndexes) -> tuple[str, RequestBody]:
-    """Return the path and the body of a request."""
+    """Return the path and the body of a request.
+
+    A server refuses a bulk without actions, so an empty full feed is sent as a refresh of its new
+    index.
+    """
     chunk = part.chunk
+    if not part.size:
+        path = f"{indexes.suffixes[chunk.datasource or '']}/_refresh"
+        return path, RequestBody(content_type="application/json", length=0)
     first = _first_version(part, indexes) + part.first
     body = RequestBody(
         content_type="application/x-ndjson",
