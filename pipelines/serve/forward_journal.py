@@ -35,8 +35,10 @@ class DeliveryOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """The outcome of a delivery.
 
     `accepted` and `refused` count records by the reply of the appliance, `rejected` and `filtered`
-    count records that were not sent, `losses` what records were sent without. `at` is a time in
-    RFC 3339.
+    count records that were not sent, `losses` what records were sent without. Of the rejected
+    documents, `withheld` are shown to no user. `changed` counts documents of earlier deliveries
+    that got a new decision. `decided` says that the appliance got decisions of ACLs. `at` is a time
+    in RFC 3339.
     """
 
     ordinal: int
@@ -46,6 +48,9 @@ class DeliveryOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     rejected: int = 0
     filtered: int = 0
     losses: dict[str, int] = {}
+    withheld: int = 0
+    changed: int = 0
+    decided: bool = False
     reason: str = ""
     at: str = ""
 

@@ -2,14 +2,16 @@
 
 A delivery is converted as `convert` does, in a worker process, and pushed as `push` does, in a
 folder of its own; receipts decide what is sent again after a kill. Each datasource, groupsource and
-profile has its own queue. The backlog that the receiver reports counts deliveries that are not
-forwarded, so that clients slow down.
+profile has its own queue. For a target with decisions there is one queue: a delivery of one
+datasource may change the ACLs that documents of others inherit. The backlog that the receiver
+reports counts deliveries that are not forwarded, so that clients slow down.
 """
 
 import logging
 import math
 import time
 from collections.abc import Hashable, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +23,12 @@ from feedferry.pipelines.folders.manifest import read_manifest, receipts_folder
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.pipelines.push.record import record_push
 from feedferry.pipelines.report.conversion_report import read_report
-from feedferry.pipelines.serve.delivery_runs import Convert, DeliveryRuns, convert_spans
+from feedferry.pipelines.serve.delivery_runs import (
+    Convert,
+    DeliveryRuns,
+    convert_spans,
+    count_changed,
+)
 from feedferry.pipelines.serve.forward_journal import (
     DeliveryOutcome,
     ForwardJournal,
@@ -48,7 +55,7 @@ from feedferry.transforms.sinks.push.model import (
     ERASING_FEEDTYPES,
     ResponseMeaning,
 )
-from feedferry.transforms.sinks.push.outcome import PushProgress
+from feedferry.transforms.sinks.push.outcome import ChunkOutcome, PushProgress
 from feedferry.transforms.sinks.push.push_plan import pushed_formats
 from feedferry.transforms.sinks.push.pusher import Pusher
 from feedferry.transforms.sinks.push.session import PushInterrupted
@@ -71,8 +78,8 @@ _log = logging.getLogger(__name__)
 _MAX_SET_ASIDE = 1000
 
 
-def check_forwarding(appliance: Appliance) -> None:
-    """Raise ConfigError for an appliance that a gateway cannot forward to."""
+def check_forwarding(appliance: Appliance, options: ConvertOptions) -> None:
+    """Raise ConfigError for an appliance that a gateway cannot forward to with these options."""
     protocol = appliance.protocol
     format_ = by_name(protocol.default_format)
     taken = map(by_name, pushed_formats(protocol))
@@ -82,10 +89,13 @@ def check_forwarding(appliance: Appliance) -> None:
         reason = f"takes {format_.name}, which is only read"
     elif Action.DELETE not in format_.holds.actions:
         reason = f"takes {format_.name}, which has no deletions"
-    elif protocol.begin is not None:
-        reason = "prepares each run, and a gateway has no runs"
     elif has_groups and protocol.make_cleanup is None:
         reason = "takes groups, and has no request that removes those of a groupsource"
+    if options.acls_path and not format_.needs_decisions:
+        raise ConfigError(
+            f"⟦state⟧: not for {appliance.url}, which takes {format_.name}: it resolves ACLs"
+            " itself; expected a search server"
+        )
     if reason:
         raise ConfigError(
             f"⟦forward⟧: {appliance.url}: the kind {protocol.name} {reason}; expected another kind:"
@@ -114,24 +124,26 @@ class Gateway(SpoolConsumer):
         retry: RetryPolicy = RETRY,
         drain_seconds: float = DRAIN_SECONDS,
     ) -> None:
-        check_forwarding(settings.appliance)
+        check_forwarding(settings.appliance, options)
         super().__init__(spool, worker, retry=retry, drain_seconds=drain_seconds)
+        self._protocol = settings.appliance.protocol
+        self._has_runs = self._protocol.begin is not None
         self.settings = replace(
             settings,
             keep=Keep.REFUSED,
             max_wait_seconds=None,
             allow_empty_full=True,
-            finish=False,
+            finish=self._has_runs,
         )
         self.runs = DeliveryRuns(
             spool=spool,
             options=options,
-            protocol=settings.appliance.protocol,
+            protocol=self._protocol,
             worker=worker,
             convert_spans=convert,
             journal=lambda: self.journal,
         )
-        self._protocol = settings.appliance.protocol
+        self._opened = ExitStack()
         self._stop = StopSignal()
         self._pusher: Pusher | None = None
         self._aside: dict[int, Delivery] = {}
@@ -143,6 +155,14 @@ class Gateway(SpoolConsumer):
         return ForwardJournal(self.spool)
 
     def __enter__(self) -> Self:
+        with ExitStack() as opened:
+            if self.runs.acls is not None:
+                opened.enter_context(self.runs.acls.locked())
+            self._begin()
+            self._opened = opened.pop_all()
+        return super().__enter__()
+
+    def _begin(self) -> None:
         with self._lock:
             self._read_new()
             self._check_order()
@@ -150,7 +170,6 @@ class Gateway(SpoolConsumer):
             self._needs_update = self.journal.last > 0  # it may have been killed before
             if self.journal.set_aside:
                 _log.info("%d deliveries are set aside so far", len(self.journal.set_aside))
-        return super().__enter__()
 
     def __exit__(self, *exc: object) -> None:
         self._ending.set()
@@ -162,6 +181,7 @@ class Gateway(SpoolConsumer):
             )
             return
         self.journal.close()
+        self._opened.close()
         if self._pusher is not None:
             self._pusher.__exit__(*exc)
 
@@ -179,7 +199,7 @@ class Gateway(SpoolConsumer):
         return not self.journal.is_settled(delivery.ordinal)
 
     def queue_of(self, delivery: Delivery) -> Hashable:
-        return queue_of(delivery)
+        return queue_of(delivery) if self.runs.acls is None else None
 
     def process(self, delivery: Delivery) -> bool:
         if not self.runs.is_ready(delivery):
@@ -194,9 +214,12 @@ class Gateway(SpoolConsumer):
         )
 
     def idle(self) -> None:
-        """Have the appliance finish what was pushed, but not too often."""
+        """Have the appliance finish what was pushed, but not too often.
+
+        One that prepares each run has finished each delivery.
+        """
         is_due = self._needs_update and time.monotonic() >= self._update_at
-        if not is_due or self._protocol.finish is None:
+        if not is_due or self._has_runs or self._protocol.finish is None:
             return
         try:
             self._open_pusher().finish()
@@ -261,14 +284,13 @@ class Gateway(SpoolConsumer):
         pushed = pusher.push(chunks, root=root, folder=receipts_folder(root, self.settings))
         if any(chunk.state is not ChunkState.ACCEPTED for chunk in pushed.outcomes):
             record_push(root, pushed, self.settings)
-        if any(
-            outcome.state is ChunkState.REFUSED and outcome.chunk.feedtype in ERASING_FEEDTYPES
-            for outcome in pushed.outcomes
-        ):
+        if any(self._is_lost(outcome) for outcome in pushed.outcomes):
             raise SetAsideError(f"{pushed.stopped}; its records are in {root}/rejects/")
         if pushed.stopped is not None:
             raise TargetError(pushed.stopped)
+        self.runs.remember(delivery)
         account = read_report(root).account
+        withheld = account.notices.get("withheld")
         outcome = DeliveryOutcome(
             delivery.ordinal,
             ForwardState.FORWARDED,
@@ -277,7 +299,21 @@ class Gateway(SpoolConsumer):
             rejected=sum(account.rejected.values()),
             filtered=sum(account.filtered.values()),
             losses={field: loss.count for field, loss in account.losses.items()},
+            withheld=0 if withheld is None else withheld.count,
+            changed=count_changed(chunks),
+            decided=self.runs.acls is not None,
         )
         if outcome.refused:
             _log.warning("%s", f"{name(delivery)}: {outcome.refused} refused, in {root}/rejects/")
         return outcome
+
+    def _is_lost(self, outcome: ChunkOutcome) -> bool:
+        """Whether a full feed cannot be forwarded, as records are refused.
+
+        An appliance that exchanges what it has for a full feed does so only for a whole one.
+        """
+        chunk, state = outcome.chunk, outcome.state
+        if state is ChunkState.REFUSED and chunk.feedtype in ERASING_FEEDTYPES:
+            return True
+        is_full = chunk.requested_feedtype == FULL
+        return self._has_runs and is_full and state.is_settled and bool(outcome.refused)

@@ -198,6 +198,15 @@ def count_kept(path: Path) -> tuple[int, int]:
     return known, total - known
 
 
+def has_doubts(path: Path) -> bool:
+    """Whether ACLs of a job are doubtful."""
+    if not path.exists():
+        return False
+    with _opened(path) as kept:
+        [found] = kept.execute("SELECT EXISTS (SELECT 1 FROM doubts)").fetchone()
+    return bool(found)
+
+
 def read_kept(path: Path) -> Iterator[KeptAcl]:
     """Yield all ACLs of a job in the order of their URLs; a doubtful parent is unknown."""
     if not path.exists():
