@@ -7,7 +7,7 @@ it leaves out.
 import filecmp
 import logging
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -50,6 +50,7 @@ _DELIVERY = "delivery.json"
 _LEFT_OUT = "left-out.xml"
 _LEFT_OUT_NOW = "left-out-now.xml"
 _REJECTS = "rejects"
+_DELETIONS = ": documents left out"
 
 Convert = Callable[[list[Span], Settings, int], Account]
 """Converts the spans of a delivery, none larger than a number of bytes."""
@@ -105,11 +106,16 @@ class DeliveryRuns:
         with open_index(self._index) as index:
             return index.deliveries.is_digested(max(delivery.ordinal, self.journal().last))
 
-    def convert(self, delivery: Delivery, to_format: Format) -> Path:
-        """Convert a delivery unless a finished run can be used; return the folder of the run."""
+    def convert(
+        self, delivery: Delivery, to_format: Format, later: Sequence[Delivery] = ()
+    ) -> Path:
+        """Convert a delivery unless a finished run can be used; return the folder of the run.
+
+        Incremental feeds that have arrived `later` are in the same run.
+        """
         output = run_folder(self.spool, delivery.ordinal)
         work = output / WORK
-        stated = self._inputs_of(delivery)
+        stated = self._inputs_of((delivery, *later), work)
         if _is_finished(output, to_format, stated) and not self._is_outdated(delivery, work):
             return output
         shutil.rmtree(output, ignore_errors=True)
@@ -119,15 +125,16 @@ class DeliveryRuns:
         settings = settings_of(options, (), work, {})
         writing = replace(settings.writing, run=output.name, generation=delivery.ordinal)
         settings = replace(settings, writing=writing)
-        spans = self._spans_of(delivery, work)
-        arguments = (spans, settings, self.options.span_bytes_for([delivery.bytes]))
+        spans = self._spans_of(delivery, later, work)
+        sizes = [each.bytes for each in (delivery, *later)]
+        arguments = (spans, settings, self.options.span_bytes_for(sizes))
         try:
-            account = self.worker.run(self.convert_spans, *arguments, size=delivery.bytes)
+            account = self.worker.run(self.convert_spans, *arguments, size=sum(sizes))
         except StoppedError as exc:  # an ACL inherits from a doubtful one of the same delivery
             raise SetAsideError(exc.text) from exc
         self._check(account, delivery)
         publish(account, settings, output=output, spans=spans, options=options)
-        self._report(account, delivery, output)
+        self._report(account, names(delivery, later), output)
         return output
 
     def remember(self, delivery: Delivery) -> None:
@@ -147,10 +154,17 @@ class DeliveryRuns:
             if path.name.isdecimal() and self.journal().is_settled(int(path.name)):
                 self.clear(int(path.name))
 
-    def _inputs_of(self, delivery: Delivery) -> bytes:
-        """Return what a finished run was made of: its delivery, and the ACLs before it."""
-        stated = msgspec.json.encode(delivery)
-        return stated if self.acls is None else f"{self.acls.signature()}\n".encode() + stated
+    def _inputs_of(self, deliveries: Sequence[Delivery], work: Path) -> bytes:
+        """Return what a finished run was made of: its deliveries, and the ACLs before them.
+
+        A run whose ACLs are remembered was made of those before.
+        """
+        stated = b"\n".join(map(msgspec.json.encode, deliveries))
+        if self.acls is None:
+            return stated
+        if self.acls.has_remembered(work):
+            return _lines_of(work.parent / _DELIVERY)[0] + stated
+        return f"{self.acls.signature()}\n".encode() + stated
 
     def _needs_deletions(self, delivery: Delivery) -> bool:
         """Whether a full feed is for an appliance without full feeds."""
@@ -158,8 +172,8 @@ class DeliveryRuns:
         is_full = is_feed and is_whole(delivery)
         return is_full and not self.protocol.has_full_feeds
 
-    def _spans_of(self, delivery: Delivery, work: Path) -> list[Span]:
-        """Return the deletions of a full feed where the target needs them, and the delivery."""
+    def _spans_of(self, delivery: Delivery, later: Sequence[Delivery], work: Path) -> list[Span]:
+        """Return the deletions of a full feed where the target needs them, and the deliveries."""
         deletions: list[Span] = []
         if self._needs_deletions(delivery):
             path = work / _LEFT_OUT
@@ -168,14 +182,14 @@ class DeliveryRuns:
                 deletions.append(Span(source=source, path=str(path), format=GSA_FEED.name))
             delivery = replace(delivery, feedtype=INCREMENTAL)
         spool = Span(source=str(self.spool), path=str(self.spool))
-        return [*deletions, *spans_of([delivery], spool, first=len(deletions))]
+        return [*deletions, *spans_of([delivery, *later], spool, first=len(deletions))]
 
     def _write_deletions(self, delivery: Delivery, path: Path) -> int:
         is_settled = self.journal().is_settled
         return write_deletions(self._index, delivery, path, is_settled=is_settled)
 
     def _deletions_source(self, delivery: Delivery) -> str:
-        return f"{self.spool}#{delivery.ordinal}: documents left out"
+        return f"{self.spool}#{delivery.ordinal}{_DELETIONS}"
 
     def _is_outdated(self, delivery: Delivery, work: Path) -> bool:
         """Whether a run would delete URLs that another datasource has taken since it was made."""
@@ -227,31 +241,38 @@ class DeliveryRuns:
                 " of it, as it deletes what it leaves out"
             )
 
-    def _report(self, account: Account, delivery: Delivery, output: Path) -> None:
+    def _report(self, account: Account, label: str, output: Path) -> None:
         """Report deletions, losses, and records that are not forwarded."""
-        source = self._deletions_source(delivery)
-        count = sum(count_records(chunk) for chunk in account.chunks if chunk.source == source)
-        if count:
-            _log.info("%s", f"{name(delivery)}: {count} documents that it leaves out are deleted")
-        if changed := count_changed(account.chunks):
-            _log.info("%s", f"{name(delivery)}: {changed} documents of earlier ones get new ACLs")
+        chunks = account.chunks
+        left_out = sum(count_records(of) for of in chunks if of.source.endswith(_DELETIONS))
+        if left_out:
+            _log.info("%s", f"{label}: {left_out} documents that it leaves out are deleted")
+        if changed := count_changed(chunks):
+            _log.info("%s", f"{label}: {changed} documents of earlier ones get new ACLs")
         for notice in account.notices.values():
             _log.info("%s", f"{notice.first.message}; {notice.count} in all")
         for field, loss in account.losses.items():
             first = loss.samples[0]
             _log.info(
                 "%s",
-                f"{name(delivery)}: without {field}: {loss.count}, as {first.url}: {first.detail}",
+                f"{label}: without {field}: {loss.count}, as {first.url}: {first.detail}",
             )
         if account.filtered:
-            _log.info("%s", f"{name(delivery)}: {_format_counts(account.filter_codes)} left out")
+            _log.info("%s", f"{label}: {_format_counts(account.filter_codes)} left out")
         if account.rejected:
             nothing = "" if account.chunks else "; no record is sent"
             _log.warning(
                 "%s",
-                f"{name(delivery)}: {_format_counts(account.reject_codes)} rejected, in"
+                f"{label}: {_format_counts(account.reject_codes)} rejected, in"
                 f" {output}/rejects/{nothing}",
             )
+
+
+def names(delivery: Delivery, later: Sequence[Delivery]) -> str:
+    """Return the name of the deliveries of a run in a message."""
+    if not later:
+        return name(delivery)
+    return f"deliveries {delivery.ordinal} to {later[-1].ordinal}"
 
 
 def count_changed(chunks: Iterable[Chunk]) -> int:
@@ -270,6 +291,14 @@ def _is_finished(output: Path, to_format: Format, stated: bytes) -> bool:
     if source.read_bytes() != stated:
         return False
     return all(chunk.format == to_format.name for chunk in read_manifest(output))
+
+
+def _lines_of(path: Path) -> list[bytes]:
+    """Return the lines of a file, an empty one without it."""
+    try:
+        return path.read_bytes().splitlines(keepends=True) or [b""]
+    except FileNotFoundError:
+        return [b""]
 
 
 def _format_counts(codes: dict[str, int]) -> str:

@@ -9,6 +9,7 @@ reports counts deliveries that are not forwarded, so that clients slow down.
 
 import logging
 import math
+import sqlite3
 import time
 from collections.abc import Hashable, Sequence
 from contextlib import ExitStack
@@ -63,7 +64,7 @@ from feedferry.transforms.sinks.push.settings import Keep, PushSettings
 from feedferry.transforms.sinks.push.throttle.gate import StopSignal
 from feedferry.transforms.sinks.push.wire.protocol import Appliance
 from feedferry.transforms.sinks.push.wire.responses import judge_response
-from feedferry.transforms.sources.spool import queue_of
+from feedferry.transforms.sources.spool import is_whole, queue_of
 
 RETRY = RetryPolicy(first_seconds=5.0, max_seconds=300.0, jitter=lambda: 1.0)
 """The pauses of a queue; one gateway needs no jitter."""
@@ -73,6 +74,11 @@ DRAIN_SECONDS = 30.0
 
 UPDATE_SECONDS = 60.0
 """An appliance finishes what was pushed, as by an update of search indexes, at most this often."""
+
+MAX_TOGETHER = 200
+"""Deliveries that one run forwards: each run reads the ACLs of all."""
+
+MAX_TOGETHER_BYTES = 32 << 20
 
 _log = logging.getLogger(__name__)
 _MAX_SET_ASIDE = 1000
@@ -101,6 +107,12 @@ def check_forwarding(appliance: Appliance, options: ConvertOptions) -> None:
             f"⟦forward⟧: {appliance.url}: the kind {protocol.name} {reason}; expected another kind:"
             " convert the spool and push the run, feedferry convert SPOOL --push-to URL"
         )
+
+
+def _is_joined(delivery: Delivery) -> bool:
+    """Whether a delivery may be forwarded in a run with others."""
+    is_feed = delivery.path is not None and not by_name(delivery.format).holds_only_memberships
+    return is_feed and not delivery.profile and not is_whole(delivery)
 
 
 class Gateway(SpoolConsumer):
@@ -147,6 +159,7 @@ class Gateway(SpoolConsumer):
         self._stop = StopSignal()
         self._pusher: Pusher | None = None
         self._aside: dict[int, Delivery] = {}
+        self._alone = 0  # deliveries up to this ordinal have runs of their own
         self._needs_update = False
         self._update_at = -math.inf
 
@@ -202,10 +215,40 @@ class Gateway(SpoolConsumer):
         return queue_of(delivery) if self.runs.acls is None else None
 
     def process(self, delivery: Delivery) -> bool:
+        """Forward a delivery, and incremental feeds that wait after it, in one run.
+
+        If they cannot be converted together, each is forwarded by a run of its own.
+        """
+        if self.journal.is_settled(delivery.ordinal):  # together with an earlier one
+            return True
         if not self.runs.is_ready(delivery):
             return False
-        self._settle(delivery, self._forward(delivery, self._open_pusher()))
+        later = self._later(delivery)
+        try:
+            outcome = self._forward(delivery, later, self._open_pusher())
+        except TargetError:
+            raise
+        except (SetAsideError, FeedferryError, OSError, sqlite3.Error):
+            if not later:
+                raise
+            self._alone = later[-1].ordinal
+            outcome = self._forward(delivery, (), self._open_pusher())
+        self._settle(delivery, outcome)
         return True
+
+    def _later(self, delivery: Delivery) -> Sequence[Delivery]:
+        """Return the deliveries that are forwarded in the run of another one."""
+        if self.runs.acls is None or delivery.ordinal <= self._alone or not _is_joined(delivery):
+            return ()
+        waiting = self.following(delivery, MAX_TOGETHER)
+        later: list[Delivery] = []
+        size = delivery.bytes
+        for each in waiting:
+            size += each.bytes
+            if size > MAX_TOGETHER_BYTES or not _is_joined(each):
+                break
+            later.append(each)
+        return later
 
     def put_aside(self, delivery: Delivery, reason: str) -> None:
         self._aside[delivery.ordinal] = delivery
@@ -262,7 +305,9 @@ class Gateway(SpoolConsumer):
         self._needs_update = True
         self.runs.clear(delivery.ordinal)
 
-    def _forward(self, delivery: Delivery, pusher: Pusher) -> DeliveryOutcome:
+    def _forward(
+        self, delivery: Delivery, later: Sequence[Delivery], pusher: Pusher
+    ) -> DeliveryOutcome:
         to_format = self.runs.format_for(delivery)
         if to_format is None:
             _log.info("%s: groups, which the appliance does not take; left out", name(delivery))
@@ -272,7 +317,8 @@ class Gateway(SpoolConsumer):
             if verdict.meaning is not ResponseMeaning.ACCEPTED:
                 raise TargetError(verdict.message)
             return DeliveryOutcome(delivery.ordinal, ForwardState.FORWARDED)
-        return self._push(delivery, self.runs.convert(delivery, to_format), pusher)
+        outcome = self._push(delivery, self.runs.convert(delivery, to_format, later), pusher)
+        return replace(outcome, together=tuple(each.ordinal for each in later))
 
     def _push(self, delivery: Delivery, root: Path, pusher: Pusher) -> DeliveryOutcome:
         chunks: Sequence[Chunk] = read_manifest(root)

@@ -3,6 +3,7 @@
 They change when a delivery is forwarded, so deliveries for such a target have one queue.
 """
 
+import filecmp
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from feedferry.pipelines.options.convert_options import ACLS_SUFFIX, ConvertOpti
 from feedferry.pipelines.serve.forward_journal import FOLDER
 from feedferry.transforms.steps.kept_acls import (
     KEPT_ACLS,
+    count_kept,
     has_doubts,
     read_kept,
     remember_acls,
@@ -65,6 +67,16 @@ class GatewayAcls(msgspec.Struct, frozen=True):
         A part of the delivery that could not be read may have been a newer ACL, so parents before
         it are unknown. A job would stop instead.
         """
-        remember_acls(work / KEPT_ACLS, self.path)
-        if has_doubts(self.path):
-            replace_kept(self.path, read_kept(self.path))
+        written = work / KEPT_ACLS
+        if has_doubts(written):
+            replace_kept(written, read_kept(written))
+        remember_acls(written, self.path)
+
+    def has_remembered(self, work: Path) -> bool:
+        """Whether the ACLs are those after a delivery."""
+        written = work / KEPT_ACLS
+        if not written.exists():
+            return False
+        if not self.path.exists():
+            return not sum(count_kept(written))
+        return filecmp.cmp(written, self.path, shallow=False)

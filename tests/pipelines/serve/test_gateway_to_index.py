@@ -5,9 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from feedferry.pipelines.serve.forward_journal import DeliveryOutcome, ForwardState
-from feedferry.schemas.errors import BusyError
-from feedferry.transforms.sinks.push.model import ApplianceResponse
+from feedferry.pipelines.serve.forward_journal import (
+    DeliveryOutcome,
+    ForwardJournal,
+    ForwardState,
+)
+from feedferry.pipelines.serve.retry import retry
+from feedferry.schemas.errors import BusyError, ConfigError
+from feedferry.transforms.sinks.push.model import ApplianceResponse, ChunkPart
 from feedferry.transforms.sinks.push.wire.address import parse_target
 from feedferry.transforms.sinks.push.wire.client import ApplianceClient
 from feedferry.transforms.steps.kept_acls import count_kept
@@ -200,6 +205,7 @@ def test_a_delivery_that_is_held_back_holds_back_all_others(tmp_path: Path) -> N
 
 def test_a_delivery_is_forwarded_again_if_the_gateway_ends_before_its_line(night: Night) -> None:
     night.posted(acl("folder/", "ann"))
+    night.forward()
     night.posted(page("folder/a", below("folder/")))
     night.forward()
     journal = night.spool.root / "forward" / "forwarded.jsonl"
@@ -207,6 +213,55 @@ def test_a_delivery_is_forwarded_again_if_the_gateway_ends_before_its_line(night
     run = night.forward()
     assert night.seen() == {"ann": ["folder/a"], "bob": []}
     assert [each.ordinal for each in run.journal()] == [1, 2]
+
+
+def test_what_is_sent_and_remembered_is_not_sent_again(
+    night: Night, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    night.posted(acl("folder/", "ann"), page("folder/a", below("folder/")))
+    append = ForwardJournal.append
+
+    def fail(_journal: ForwardJournal, _outcome: DeliveryOutcome) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(ForwardJournal, "append", fail)
+    GatewayRun(night.spool, appliance=night.appliance).until_warned("the disk is full")
+    monkeypatch.setattr(ForwardJournal, "append", append)
+    sent: list[str] = []
+    send = ApplianceClient.send
+
+    def count(client: ApplianceClient, part: ChunkPart, *, feedtype: str) -> ApplianceResponse:
+        sent.append(part.chunk.path)
+        return send(client, part, feedtype=feedtype)
+
+    monkeypatch.setattr(ApplianceClient, "send", count)
+    run = night.forward()
+    assert (sent, last(run).accepted) == ([], 2)
+    assert night.seen() == {"ann": ["folder/a"], "bob": []}
+
+
+def test_feeds_that_wait_are_forwarded_in_one_run(night: Night) -> None:
+    night.posted(page("a"), source="wiki", feedtype="full")
+    for number in range(4):
+        night.posted(page(f"b{number}"), source=f"of-{number % 2}")
+    night.posted(page("c"), source="wiki", feedtype="full")
+    run = night.forward()
+    assert night.seen()["ann"] == ["b0", "b1", "b2", "b3", "c"]
+    lines = [(each.ordinal, each.accepted, each.together) for each in run.journal()]
+    assert lines == [(1, 1, ()), (2, 4, (3, 4, 5)), (6, 1, ())]
+    assert night.forward().journal() == run.journal()
+
+
+def test_a_feed_that_cannot_be_read_is_set_aside_alone(night: Night) -> None:
+    night.posted(page("a"))
+    night.spool.feed(b"no feed", "docs")
+    night.posted(page("b"))
+    run = night.forward()
+    assert night.seen()["ann"] == ["a", "b"]
+    assert [each.state.value for each in run.journal()] == ["forwarded", "set-aside", "forwarded"]
+    found = "--retry 2: delivery 2 is older than delivery 3, which a search server has"
+    with pytest.raises(ConfigError, match=found):
+        retry(night.spool.root, "2")
 
 
 def test_acls_after_a_part_that_cannot_be_read_are_unknown_until_they_are_stated(
