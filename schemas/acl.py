@@ -81,7 +81,7 @@ class Acl(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown_fi
     """The principals of one URL, in source order.
 
     `alone` marks an ACL without a document: the ACL of a folder, or a new ACL of a document that
-    was sent before.
+    was sent before. One that `withholds` permits nobody, and no later ACL alone replaces it.
 
     `decision` is what the ACL and all above it decide, in order, if that was resolved; the layers
     of a part are neighbours. In each part, the first layer that names the user decides, and without
@@ -95,6 +95,7 @@ class Acl(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown_fi
     principals: tuple[Principal, ...] = ()
     alone: bool = False
     decision: tuple[AclLayer, ...] = ()
+    withholds: bool = False
 
     @property
     def inherits(self) -> bool:

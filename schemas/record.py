@@ -180,9 +180,13 @@ class Record(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown
         return self.action is Action.DELETE_PATTERN and is_wide(self.url)
 
 
-def withheld(url: str, provenance: Provenance) -> Record:
-    """Return the record that shows a document to nobody until its next version comes."""
-    return Record(url=url, action=Action.UPDATE, acl=Acl(alone=True), provenance=provenance)
+def withheld(url: str, provenance: Provenance, *, until_acl: bool) -> Record:
+    """Return the record that shows a document to nobody until its next version comes.
+
+    With `until_acl`, an ACL alone shows it again.
+    """
+    acl = Acl(alone=True, withholds=not until_acl)
+    return Record(url=url, action=Action.UPDATE, acl=acl, provenance=provenance)
 
 
 _Stated = TypeVar("_Stated", Record, Crawl)

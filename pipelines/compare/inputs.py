@@ -37,6 +37,7 @@ from feedferry.transforms.conversion.conversion_settings import BATCH_RECORDS
 from feedferry.transforms.formats import JSONL, ReadResult, by_name, find_format
 from feedferry.transforms.rules.adapt import Adapter, Target, adapt_membership, adapter
 from feedferry.transforms.rules.normalize import normalize
+from feedferry.transforms.rules.withheld_list import is_until_acl
 from feedferry.transforms.steps import AppliedSteps
 
 _EXAMINED_CHUNKS = 1000
@@ -108,7 +109,8 @@ class _ChunkPaths(Collection[str]):
         for chunk in self._chunks:
             format_, datasource = find_format(chunk.format), chunk.datasource
             has_feed = datasource is not None and format_ is not None and format_.needs_decisions
-            feed = Feed(datasource=datasource or "", feedtype="") if has_feed else None
+            stated = Feed(datasource=datasource or "", feedtype=chunk.feedtype or "")
+            feed = stated if has_feed else None
             yield f"{self._begin}{chunk.path}", feed
 
     def __contains__(self, path: object) -> bool:
@@ -165,14 +167,15 @@ def _adapted(
                 for outcome in _outcomes(item, adapt) if isinstance(item, Record) else (item,):
                     yield outcome
                     if withholds and isinstance(outcome, Reject):
-                        yield from _withheld(outcome, steps)
+                        yield from _withheld(outcome, item, steps)
             elif isinstance(item, FeedHeader):
                 yield item
 
 
-def _withheld(reject: Reject, steps: AppliedSteps) -> Iterator[Record]:
+def _withheld(reject: Reject, item: Record | Reject, steps: AppliedSteps) -> Iterator[Record]:
     at = Provenance(datasource=reject.datasource, feedtype=reject.feedtype)
-    return (withheld(url, at) for url in steps.urls_of(reject))
+    until_acl = is_until_acl(reject, item if isinstance(item, Record) else None)
+    return (withheld(url, at, until_acl=until_acl) for url in steps.urls_of(reject))
 
 
 def _outcomes(record: Record, adapt: Adapter) -> Iterable[ReadResult]:

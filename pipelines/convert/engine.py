@@ -165,7 +165,7 @@ def convert(
     try:
         with followed(observer, Step.LIST_DOCUMENTS):
             parts = list(split_sources(sources))
-            parts += prepare_steps(parts, settings)
+            parts += prepare_steps(parts, settings, run=conversion.run or conversion.output.name)
     finally:
         seal(work)
     if remote is not None:

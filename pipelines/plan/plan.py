@@ -5,7 +5,7 @@ place of files. What sources make before the pipeline is in a temporary folder.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -43,7 +43,7 @@ from feedferry.pipelines.report.conversion_report import Report
 from feedferry.pipelines.report.conversion_report import as_json as report_as_json
 from feedferry.pipelines.report.push_report import PushReport
 from feedferry.schemas.account import Account, Chunk, merge
-from feedferry.schemas.errors import StoppedError
+from feedferry.schemas.errors import ConfigError, StoppedError, TargetError
 from feedferry.schemas.feed import FULL
 from feedferry.schemas.span import Span
 from feedferry.schemas.units import counted, format_clock
@@ -103,10 +103,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     exchanges: tuple[str, ...] = ()
 
 
-def make_plan(options: ConvertOptions, sample: SampleSize | None = None) -> Plan:
+def make_plan(
+    options: ConvertOptions,
+    sample: SampleSize | None = None,
+    *,
+    check_feeds: Callable[[Sequence[Chunk]], None] | None = None,
+) -> Plan:
     """Return the plan of a run; raise FeedferryError where the run would not begin.
 
-    Losses and rejects beyond a limit do not end the plan, so that it has all of them.
+    Losses and rejects beyond a limit do not end the plan, so that it has all of them. `check_feeds`
+    raises TargetError or ConfigError if the target refuses the feeds.
     """
     begun = time.monotonic()
     with listed_spans(options) as (wholes, folder):
@@ -132,6 +138,11 @@ def make_plan(options: ConvertOptions, sample: SampleSize | None = None) -> Plan
         stops = tuple(_stops(account, settings, options))
         settle_full_feeds(account, replace(lenient, allow_empty_full=True, accept_holes=True))
         chunks = [published for _, published in number_chunks(account, settings)]
+        try:
+            if check_feeds is not None:
+                check_feeds(chunks)
+        except (TargetError, ConfigError) as exc:
+            stops = (*stops, exc.text)
         full = [chunk.datasource or "" for chunk in chunks if chunk.requested_feedtype == FULL]
         report = report_of(account, chunks, settings, folder=None, spans=wholes)
         if sample is not None:

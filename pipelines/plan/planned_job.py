@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -30,7 +31,10 @@ def plan_job(job: Job, observer: Observer, sample: SampleSize | None = None) -> 
     Raises FeedferryError where the run would not begin. Nothing is written.
     """
     with job.errors_in_keys(), followed(observer, Step.PLAN) as step:
-        plan = make_plan(job.convert, sample)
+        push = job.push
+        check = None if push is None else push.appliance.protocol.check_feeds
+        check_feeds = None if push is None or check is None else partial(check, push.appliance)
+        plan = make_plan(job.convert, sample, check_feeds=check_feeds)
         if job.path is not None and job.push is not None:
             plan = replace(plan, push=predict_push(plan.report.chunk_bytes, job.home))
         if job.push is not None and (exchange := job.push.appliance.protocol.exchange):

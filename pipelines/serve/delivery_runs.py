@@ -59,7 +59,7 @@ Convert = Callable[[list[Span], Settings, int], Account]
 def convert_spans(spans: list[Span], settings: Settings, span_bytes: int) -> Account:
     """Convert the spans of a delivery, in parts, and the ACLs whose decisions it changes."""
     begin_file = partial(begin, span_bytes=span_bytes, options=settings.reading)
-    changed = prepare_steps(spans, settings)
+    changed = prepare_steps(spans, settings, run=settings.writing.run)
     begun = (part for span in (*spans, *changed) for part in begin_file(span))
     return merge(account for part in begun for account in convert_on(part, settings))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from feedferry.access import members_of
 from feedferry.pipelines.observer.observer import Observer
 from feedferry.pipelines.options.push_options import parse_push
 from feedferry.pipelines.push.engine import push
@@ -38,6 +39,7 @@ def record(url: str, shown: str, acl: str = "") -> str:
     )
 
 
+METADATA = '<metadata><meta name="a" content="b"/></metadata>'
 BOB_ONLY = f"<acl>{BOB}</acl>"
 NEWER_RUNS = {
     "document": record(A, "newer", BOB_ONLY),
@@ -53,7 +55,7 @@ def converted(folder: Path, name: str, *records: str, feedtype: str = FEEDTYPE) 
         "<gsafeed><header><datasource>docs</datasource>"
         f"<feedtype>{feedtype}</feedtype></header><group>{''.join(records)}</group></gsafeed>"
     )
-    assert convert(str(feed), "-o", str(folder / name), "--to", "opensearch") == 0
+    assert convert(str(feed), "-o", str(folder / name), "--to", "opensearch") in (0, 1)
     return folder / name
 
 
@@ -124,6 +126,25 @@ def test_a_refused_version_is_a_reject_and_the_version_before_it_is_hidden(
     assert seen(server) == [A]
     assert pushed(converted(tmp_path, "3", record(B, "3")), server.url).exit_code == 0
     assert seen(server) == [A, B]
+
+
+def test_a_withheld_document_is_hidden_until_its_next_version(
+    server: SearchServer, tmp_path: Path
+) -> None:
+    partial = record(A, "2").replace("<content>text</content>", METADATA)
+    broken = record(B, "2", f'<acl inherit-from="{HOST}none/"/>')
+    opened = f'<acl url="{A}">{BOB}</acl>', f'<acl url="{B}">{BOB}</acl>'
+    nights = [
+        ((record(A, "1"), record(B, "1")), [A, B]),
+        ((partial, broken), []),
+        (opened, [B]),
+        ((partial, record(A, "3", BOB_ONLY)), [A, B]),
+        ((record(A, "4", BOB_ONLY), partial, *opened), [B]),
+    ]
+    bob = search_filter(tokens_of(members_of(["bob"])))
+    for number, (records, expected) in enumerate(nights):
+        pushed(converted(tmp_path, str(number), *records), server.url)
+        assert (number, server.ids("intranet", bob)) == (number, expected)
 
 
 @pytest.mark.parametrize("newer", NEWER_RUNS.values(), ids=NEWER_RUNS)

@@ -126,8 +126,10 @@ class GatewayStorm:
             fields = (f"datasource={source}", "feedtype=incremental", "data=<-")
             url = f"http://127.0.0.1:{self._port}/xmlfeed"
             wait_until(
-                lambda fields=fields, text=text, url=url: post_form(url, *fields, text=text)  # type: ignore[misc]  # bound
-                == b"Success"
+                lambda fields=fields, text=text, url=url: (
+                    post_form(url, *fields, text=text)  # type: ignore[misc]  # bound
+                    == b"Success"
+                )
             )
 
     def _search(self) -> None:

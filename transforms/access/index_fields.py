@@ -97,6 +97,14 @@ def hidden_fields() -> AccessFields:
     return {}
 
 
+def withheld_fields() -> AccessFields:
+    """Return the fields of a document that is shown to nobody until its next version comes.
+
+    The denial of everyone distinguishes it: no ACL denies the token that each search has.
+    """
+    return {_names(1, 1)[0]: [EVERYONE]}
+
+
 def fields_of(decision: ChainDecision) -> AccessFields | None:
     """Return the fields of a decision; None if they cannot hold it exactly."""
     fitted = fit(decision)
@@ -172,6 +180,8 @@ def acl_of_fields(fields: Mapping[str, Collection[str]]) -> Acl | None:
 
     Raise RecordError for a token that is none.
     """
+    if EVERYONE in fields.get(_names(1, 1)[0], ()):
+        return Acl(withholds=True)
     if all(_is_unused(fields, part) for part in range(1, PARTS + 1)):
         return None
     used = [part for part in range(1, PARTS + 1) if not _is_unused(fields, part)]
@@ -201,11 +211,14 @@ def _principals(
 ) -> tuple[Principal, ...]:
     named = zip(_names(part, layer), (Access.DENY, Access.PERMIT), strict=True)
     return tuple(
-        _principal(token_, access) for name, access in named for token_ in fields.get(name, ())
+        principal_of_token(token_, access)
+        for name, access in named
+        for token_ in fields.get(name, ())
     )
 
 
-def _principal(stated: str, access: Access) -> Principal:
+def principal_of_token(stated: str, access: Access) -> Principal:
+    """Return the principal of a token; raise RecordError for a text that is none."""
     kind, _, rest = stated.partition(":")
     namespace, colon, name = rest.partition(":")
     if len(kind) != 2 or kind[0] not in _SCOPES or kind[1] not in _CASES or not colon:

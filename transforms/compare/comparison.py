@@ -361,7 +361,8 @@ class Comparer:
         self, key: bytes, before: Document | None, after: Document | None
     ) -> Difference | None:
         is_acl = after is not None and is_acl_update(after)
-        if self.has_only_documents and is_acl and (before is None or before.is_deleted):
+        is_unchanged = before is None or before.is_deleted or _is_withheld(before)
+        if self.has_only_documents and is_acl and is_unchanged:
             return None
         only = frozenset({ACL}) if self.has_only_documents and is_acl else self._only
         difference = difference_of(key, before, after, ignored=self._ignored, only=only)
@@ -408,6 +409,12 @@ def difference_of(
     if not fields:
         return None
     return Difference(url=url, change=Change.CHANGED, fields=fields, before=old, after=new)
+
+
+def _is_withheld(document: Document) -> bool:
+    """Whether a document is hidden until its next version, so that no ACL alone shows it."""
+    acl = None if document.record is None else document.record.acl
+    return acl is not None and acl.withholds
 
 
 def is_acl_update(document: Document) -> bool:

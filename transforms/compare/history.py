@@ -12,7 +12,8 @@ says:
 - Content and MIME type in a web feed are ignored, as the appliance crawls the documents.
 - A URL belongs to the datasource that updated it last, and only that datasource deletes it. A URL
   of a content feed keeps its content and owner when a web feed names it.
-- An ACL that arrived alone stays until another ACL arrives or the URL is deleted.
+- An ACL that arrived alone stays until another ACL arrives or the URL is deleted. One that
+  withholds a document stays until a version of the document arrives.
 """
 
 import re
@@ -263,16 +264,17 @@ def _with_record(
         return _without(document, record, is_alone=is_alone)
     if held is None or held.record is None:
         return _made(event, record, number)
-    if is_alone and not held.is_acl:
-        return replace(held, record=replace(held.record, acl=record.acl))
+    acl = held.record.acl
+    is_withheld = acl is not None and acl.withholds
+    if is_alone and (is_withheld or not held.is_acl):
+        return held if is_withheld else replace(held, record=replace(held.record, acl=record.acl))
     is_crawled = record.arrival is Arrival.CRAWLED
     if is_crawled and held.record.arrival is Arrival.PUSHED:
         return replace(held, record=merged(held.record, replace(record, mimetype=None)))
     if record.action is Action.UPDATE and not is_crawled:
         content = _made(event, record, number) if event.digest is not None else held
         return replace(content, record=merged(held.record, record, is_owner=True))
-    acl = held.record.acl
-    if record.acl is None and acl is not None and acl.alone:
+    if record.acl is None and acl is not None and acl.alone and not is_withheld:
         record = replace(record, acl=acl)
     return _made(event, record, number)
 

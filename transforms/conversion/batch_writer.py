@@ -43,6 +43,11 @@ from feedferry.transforms.formats.fast_path.plans.element_plan import (
     pieces_of,
 )
 from feedferry.transforms.formats.fast_path.plans.encoded_block import EncodedBlock, Layout, Part
+from feedferry.transforms.formats.fast_path.plans.whole_acls import (
+    WholeAclEncoder,
+    WholeAcls,
+    with_acl,
+)
 from feedferry.transforms.formats.holding.values import notices as value_notices
 from feedferry.transforms.rules.normalize import normalize
 from feedferry.transforms.steps.step import AppliedSteps
@@ -90,6 +95,7 @@ class BatchWriter:
         self._letters: dict[Hashable, str] = {}
         self._layout_budget = LearningBudget(_FREE_LAYOUTS, cost=_RECORDS_A_LAYOUT)
         self._comparisons = ComparisonSchedule()
+        self._acls = WholeAcls(self._outcome)
         self.plans = self.batches = self.planned = 0
 
     def write(self, records: RecordBatch | ElementBlock) -> Iterator[SingleResult]:
@@ -127,8 +133,12 @@ class BatchWriter:
             self._letters.clear()
         plan_of = partial(self._element_plan, encoder=encoder)
         try:
+            acls = None
+            if isinstance(encoder, WholeAclEncoder):
+                context = self._current().adapter, feed_key(block.source.provenance)
+                acls = self._acls.pieces(block, encoder, context)
             once = encoder.elements_once
-            return EncodedBlock(block, plan_of, self._letters, elements_once=once)
+            return EncodedBlock(block, plan_of, self._letters, elements_once=once, acls=acls)
         except Exception as exc:
             self._refute(block.source.provenance, record_error(exc).reason)
             return None
@@ -209,12 +219,20 @@ class BatchWriter:
                 add_loss(self._account.losses, loss, count=count)
             for notice in counted.notices:
                 add_notice(self._account.notices, notice, count=count)
+            for step, times in counted.changed:
+                self._steps.changed[step] += times * count
         return True
 
-    def _element_plan(self, element: ElementShape, encoder: ElementEncoder) -> ElementPlan | None:
-        plans, key = element.shape.plans, (self._current().adapter, encoder)
+    def _element_plan(
+        self, element: ElementShape, *, has_acl: bool, encoder: ElementEncoder
+    ) -> ElementPlan | None:
+        plans, key = element.shape.plans, (self._current().adapter, encoder, has_acl)
         if key not in plans:
-            plans[key] = learn_element(element, self._convert_singly, encoder)
+            plans[key] = learn_element(
+                element,
+                lambda record: self._convert_singly(with_acl(record) if has_acl else record),
+                encoder,
+            )
             self.plans += plans[key] is not None
         plan = plans[key]
         return plan if isinstance(plan, ElementPlan) else None
@@ -318,19 +336,20 @@ class BatchWriter:
 
     def _outcome(self, stated: Record) -> tuple[Record, Counted] | None:
         """Normalize and adapt a record; None if it becomes anything but one record and reports."""
-        record = stated
+        record, changed = stated, Counter[str]()
         if self._steps.has_any:
-            changed = self._steps.apply_to_model(record)
-            if changed is None:
+            applied = self._steps.apply_to_model(record)
+            if applied is None:
                 return None
-            record = changed[0]
+            record, changed = applied
         record = normalize(record)
         outcomes, losses = self._current().adapter(record)
         [outcome] = outcomes if len(outcomes) == 1 else (None,)
         if not isinstance(outcome, Record):
             return None
         read, written = stated.action._value_, outcome.action._value_
-        return outcome, Counted(read, written, losses, (*value_notices(record, outcomes),))
+        notices = (*value_notices(record, outcomes),)
+        return outcome, Counted(read, written, losses, notices, (*changed.items(),))
 
 
 def feed_key(provenance: Provenance) -> tuple[str | None, ...]:

@@ -192,11 +192,15 @@ class SpanConversion:
             max_records=1 if target_format.has_one_record else settings.max_chunk_records,
         )
         self._older = settings.versions
-        batch_records = 0 if settings.older_versions else settings.batch_records
+        reading = replace(
+            settings.reading,
+            batch_records=0 if settings.older_versions else settings.batch_records,
+            acls_in_blocks=target_format.needs_decisions,
+        )
         self._request = SpanRequest(
             span=span,
             config=settings.sources.get(span.source),
-            options=replace(settings.reading, batch_records=batch_records),
+            options=reading,
             see=None if settings.state is None else self._account.changes.add,
             state=settings.state,
         )
@@ -394,7 +398,7 @@ class SpanConversion:
             self._reject_version(outcome, record)
         self._account.set_aside(outcome, record)
         if isinstance(outcome, Reject):
-            yield from self._withholding.of_reject(outcome)
+            yield from self._withholding.of_reject(outcome, record)
 
     def _reject_version(self, reject: Reject, origin: Record | None) -> None:
         if self._has_versions:
@@ -411,7 +415,7 @@ class SpanConversion:
             reject = reject_record(record, record_error(exc), stage="write")
             self._reject_version(reject, self._origin if isinstance(record, Record) else None)
             self._account.reject(replace(reject, data=carried_bytes(record)))
-            for hidden in self._withholding.of_reject(reject):
+            for hidden in self._withholding.of_reject(reject, self._origin):
                 self._chunks.write(hidden, self._feeds.current.target)
 
 

@@ -141,6 +141,14 @@ class SpanAccount:
         detail = f"{url!r} is rejected; the target may show an earlier version as before"
         self._note_at(reject, "not-withheld", detail)
 
+    def leave_unknown(self, reject: Reject) -> None:
+        """Count a rejected part without a URL: no document can be hidden for it."""
+        detail = (
+            f"{reject.code} without a URL: it may be a newer version or ACL of any document, which"
+            " the target may show as before"
+        )
+        self._note_at(reject, "not-withheld", detail)
+
     def _note_at(self, reject: Reject, code: str, detail: str) -> None:
         source, span, offset = reject.source, reject.span, reject.offset
         self.note(Notice(code=code, detail=detail, source=source, span=span, offset=offset))

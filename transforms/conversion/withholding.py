@@ -10,6 +10,7 @@ from feedferry.schemas.reject import Reject
 from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.conversion.feed_targets import FeedTargets
 from feedferry.transforms.conversion.span_account import SpanAccount
+from feedferry.transforms.rules.withheld_list import is_until_acl
 from feedferry.transforms.steps import AppliedSteps
 
 
@@ -31,15 +32,18 @@ class Withholding:
         self._steps = steps
         self._waiting: list[Reject] = []
 
-    def of_reject(self, reject: Reject) -> Iterator[Record]:
-        """Yield the ACLs of a reject, or keep it until its feed begins."""
+    def of_reject(self, reject: Reject, origin: Record | None = None) -> Iterator[Record]:
+        """Yield the ACLs of a reject, or keep it until its feed begins.
+
+        `origin` is the record that was set aside, None for what was not read.
+        """
         if not self._feeds.withholds:
             return
         current = self._feeds.current.provenance
         if reject.datasource is None and current.source != reject.source:
             self._waiting.append(replace(reject, data=b""))
         else:
-            yield from self._make(current, reject)
+            yield from self._make(current, reject, origin)
 
     def of_feed(self, feed: Provenance | FeedHeader) -> Iterator[Record]:
         """Yield the ACLs of the rejects that wait for a feed."""
@@ -55,7 +59,9 @@ class Withholding:
         for reject in self._waiting:
             yield from self._make(Provenance(source=reject.source), reject)
 
-    def _make(self, feed: Provenance | FeedHeader, reject: Reject) -> Iterator[Record]:
+    def _make(
+        self, feed: Provenance | FeedHeader, reject: Reject, origin: Record | None = None
+    ) -> Iterator[Record]:
         datasource = reject.datasource or feed.datasource
         is_known = datasource is not None or self._datasource is not None
         provenance = Provenance(
@@ -64,11 +70,13 @@ class Withholding:
             datasource=datasource,
             feedtype=reject.feedtype or feed.feedtype,
         )
+        if not reject.url and reject.action is None:
+            self._account.leave_unknown(reject)
         for url in self._steps.urls_of(reject):
             if not (self._is_on and is_known):
                 self._account.leave_shown(url, reject)
                 continue
-            record = withheld(url, provenance)
+            record = withheld(url, provenance, until_acl=is_until_acl(reject, origin))
             self._feeds.enter(record)
             self._account.withhold(record, reject)
             yield record

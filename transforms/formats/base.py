@@ -81,10 +81,12 @@ class ReadOptions(OwnOptions, frozen=True, kw_only=True):
     `max_content_bytes` is the limit of one decoded document. `zone` is the IANA time zone of dates
     without one. `used_header` are the values in the header of a feed that the run uses, and that
     must therefore be right. Records that are alike may come in batches of at most `batch_records`;
-    with 0, there are no batches.
+    with 0, there are no batches. With `acls_in_blocks`, records with ACLs come in blocks instead,
+    for a target that has one piece for a whole ACL.
     """
 
     batch_records: int = 0
+    acls_in_blocks: bool = False
     max_content_bytes: int = MAX_CONTENT_BYTES
     used_header: frozenset[str] = frozenset()
     zone: str = "UTC"
@@ -400,6 +402,9 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
 
     By these, the format is recognised.
     """
+
+    find_records: Callable[[IO[bytes], str], Iterator[Record]] | None = None
+    """Finds the records of a URL in a chunk, without reading the others."""
 
     places: Callable[..., Places] | None = None
     """Finds the records of a chunk, so that it can be sent in parts.

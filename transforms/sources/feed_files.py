@@ -69,12 +69,14 @@ def _may_inherit(span: Span) -> bool:
     try:
         with open_span(span) as stream:
             while piece := stream.read(_SEARCHED_BYTES):
-                text = text[-MAX_MATCH_BYTES:] + piece
-                if format_.may_relate_acls(text):
+                text += piece
+                end = text.rfind(b">") + 1 or len(text)  # a part of a tag may look like a match
+                if format_.may_relate_acls(text[:end]):
                     return True
+                text = text[min(end, max(len(text) - MAX_MATCH_BYTES, 0)) :]
     except (FormatError, SourceError):  # reported when records are read
         return True
-    return False
+    return bool(text) and format_.may_relate_acls(text)
 
 
 def _check_files(spans: Sequence[Span], _seconds: float) -> Iterator[CheckLine]:

@@ -31,7 +31,7 @@ from feedferry.transforms.access.decision import (
 from feedferry.transforms.config.yaml_structs import Text
 from feedferry.transforms.formats.fast_path.columns.holes import inspected
 from feedferry.transforms.steps.acl_store import AclStore
-from feedferry.transforms.steps.kept_acls import parent_url
+from feedferry.transforms.steps.kept_acls import CHANGED_ACLS, parent_url
 from feedferry.transforms.steps.step import TransformStep
 
 MAX_CHAIN = 100
@@ -112,14 +112,21 @@ class AclStep(TransformStep):
     def _with_acl_alone(self, record: Record) -> Record:
         """Return a document without an ACL with the one that arrived alone for its URL.
 
-        An index has whole documents: it would show a new version without the ACL to everyone.
+        An index has whole documents: it would show a new version without the ACL to everyone. A
+        document of an earlier run is given it again, and rejected if it is gone.
         """
-        if not self._has_decisions or record.action is not Action.ADD or not self._store.has_alone:
+        is_changed = record.provenance.source == CHANGED_ACLS
+        is_document = record.action is Action.ADD and self._store.has_alone
+        if not self._has_decisions or not (is_document or is_changed):
             return record
-        acl = self._store.acl_of_document(
-            inspected(record.url.strip()), record.provenance.datasource
-        )
-        return record if acl is None else self.apply(replace(record, acl=replace(acl, alone=False)))
+        url = inspected(record.url.strip())
+        acl = self._store.acl_of_document(url, record.provenance.datasource)
+        if acl is not None:
+            return self.apply(replace(record, acl=replace(acl, alone=is_changed)))
+        if is_changed:
+            reason = f"another datasource has no ACL of {url!r} any more; expected a new version"
+            raise RecordError("acl-unknown", reason)
+        return record
 
     def _resolve(self, acl: Acl, datasource: str | None) -> Acl:
         """Return the ACL with what it and its chain come to for a datasource."""

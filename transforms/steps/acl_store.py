@@ -35,6 +35,9 @@ from feedferry.transforms.steps.kept_acls import (
     ACLS_SCHEMA,
     CHANGED_ACLS,
     KEPT_ACLS,
+    KeptAcl,
+    feed_number,
+    insert_kept,
     load_kept,
     parent_url,
     read_doubts,
@@ -58,15 +61,23 @@ CREATE TABLE memberships (namespace TEXT, folded TEXT, name TEXT, members BLOB);
 CREATE INDEX by_group ON memberships (namespace, folded);
 CREATE TABLE unknown_groups (folded TEXT PRIMARY KEY) WITHOUT ROWID
 """
-_STORE = "INSERT OR REPLACE INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_STORE = "INSERT OR REPLACE INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_STORE_NONE = """
+INSERT INTO acls VALUES (?, ?, x'C0', FALSE, FALSE, ?, FALSE, ?, NULL, ?, ?)
+ON CONFLICT DO UPDATE SET
+acl = x'C0', is_parent = FALSE, number = excluded.number, origin = excluded.origin, parent = NULL,
+feed = excluded.feed, place = excluded.place
+WHERE NOT alone
+"""
 _HIDE_ALONE = """
-INSERT INTO acls VALUES (?, ?, NULL, TRUE, FALSE, ?, FALSE, NULL, NULL)
-ON CONFLICT DO UPDATE SET alone = TRUE WHERE acl IS NULL
+INSERT INTO acls VALUES (?, ?, NULL, TRUE, FALSE, ?, FALSE, NULL, NULL, ?, ?)
+ON CONFLICT DO UPDATE SET alone = TRUE, acl = NULL, feed = excluded.feed, place = excluded.place
+WHERE acl IS NULL OR acl = x'C0'
 """
 _MAY_BE_PARENT = "(is_parent OR alone)"
 """The condition of ACLs that are parents of others. An ACL of a document only is not kept."""
 _IS_DOUBTFUL = f"""
-SELECT 1 FROM acls WHERE url = ?1 AND acl NOT NULL AND number <= ?3 AND (
+SELECT 1 FROM acls WHERE url = ?1 AND acl <> x'C0' AND number <= ?3 AND (
     datasource = ?2
     OR NOT EXISTS (SELECT 1 FROM acls WHERE url = ?1 AND datasource = ?2 AND {_MAY_BE_PARENT})
 )
@@ -104,7 +115,8 @@ class AclStore:
 
         Raise RecordError if there is none, or if it is not known.
         """
-        acls = self._find(_MAY_BE_PARENT, url, datasource) or self._find("TRUE", url, datasource)
+        acls = self._find(_MAY_BE_PARENT, url, datasource)
+        acls = acls or self._find("acl IS NOT x'C0'", url, datasource)
         fault = _fault_of(acls)
         if fault or not acls:
             found = f"the newest ACL {fault}" if fault else "the inputs have no ACL"
@@ -172,6 +184,12 @@ def _count(path: Path, condition: str) -> tuple[int, str]:
 _INHERITED = set(Inheritance) - {Inheritance.LEAF_NODE}
 
 
+def store_kept(path: Path, acls: Iterable[KeptAcl]) -> None:
+    """Store ACLs that a job has kept, without groups, as the file of a run has them."""
+    with whole_scratch(_SCHEMA, path) as database:
+        insert_kept(database, acls)
+
+
 def store_acls(
     path: Path,
     steps: AppliedSteps,
@@ -221,7 +239,12 @@ def _store_records(
     if inputs.kept_acls is not None:
         if inputs.sends_decisions:
             write_changed(database, path.with_name(CHANGED_ACLS), after=acls.begin)
-        write_kept(database, path.with_name(KEPT_ACLS), has_heirs=inputs.sends_decisions)
+        write_kept(
+            database,
+            path.with_name(KEPT_ACLS),
+            before=inputs.kept_acls,
+            has_heirs=inputs.sends_decisions,
+        )
 
 
 def _store_membership(database: sqlite3.Connection, membership: Membership) -> None:
@@ -253,6 +276,7 @@ class _Acls:
         self._sources: dict[str | None, str] = {}
         self._datasources: dict[str, str] = {}
         self._begun: set[str] = set()
+        self._feeds: dict[str, int] = {}
         [self.begin] = database.execute("SELECT ifnull(max(number), 0) FROM acls").fetchone()
         self._number: int = self.begin
 
@@ -306,22 +330,27 @@ class _Acls:
             self._delete("TRUE", datasource)
         self._begun.add(datasource)
         if self._datasources.get(source) != datasource:
-            query = "DELETE FROM acls WHERE datasource = ? RETURNING url, number"
+            query = "DELETE FROM acls WHERE datasource = ?"
+            query = f"{query} RETURNING url, number, feed, place"
             unplaced = self._database.execute(query, (f"{_UNPLACED}{source}",)).fetchall()
-            rows = ((url, datasource, number) for url, number in unplaced)
+            rows = ((url, datasource, *others) for url, *others in unplaced)
             self._database.executemany(_HIDE_ALONE, rows)
         self._datasources[source] = datasource
         row = stated or "", datasource
         self._database.execute("INSERT OR REPLACE INTO datasources VALUES (?, ?)", row)
+        known = "INSERT OR IGNORE INTO job_datasources VALUES (?)"
+        self._database.execute(known, (datasource,))
 
     def _store(self, record: Record, origin: str) -> None:
         """Store the ACL of a record, which replaces an earlier one of its datasource.
 
-        A deletion removes it, and so does a document without an ACL, unless it arrived alone. All
-        that inherit from a removed ACL are rejected: no user would find them.
+        A deletion removes it, and so does a document without an ACL, unless it arrived alone; a
+        job keeps that the document states none. All that inherit from a removed ACL are rejected:
+        no user would find them.
         """
         database, url = self._database, record.url.strip()
         datasource = self._datasources.get(record.provenance.source, "")
+        of_step = None if origin == url else origin
         if record.action is Action.DELETE:
             self._delete("url = ?", datasource, url)
         elif record.action is Action.DELETE_PATTERN:
@@ -331,10 +360,13 @@ class _Acls:
             is_parent = record.acl.inheritance in _INHERITED
             is_incremental = record.provenance.feedtype != FULL
             data = msgspec.msgpack.encode(record.acl)
-            of_step = None if origin == url else origin
             state = record.acl.alone, is_parent, self._number, is_incremental
-            above = parent_url(record.acl)
-            database.execute(_STORE, (url, datasource, data, *state, of_step, above))
+            above, place = parent_url(record.acl), self._place_of(record.provenance)
+            database.execute(_STORE, (url, datasource, data, *state, of_step, above, *place))
+        elif record.action is Action.ADD and self._inputs.kept_acls is not None:
+            self._number += 1
+            place = self._place_of(record.provenance)
+            database.execute(_STORE_NONE, (url, datasource, self._number, of_step, *place))
         elif record.action is Action.ADD:
             self._delete("url = ? AND NOT alone", datasource, url)
 
@@ -347,24 +379,39 @@ class _Acls:
         """Make the ACLs unknown that an item may have replaced.
 
         One that may be an ACL alone counts for its URL and datasource even if there was none before
-        it; until its datasource is known, it counts for all. Any other counts for all, but leaves
-        an ACL alone from which none inherits: the next version of its document needs it.
+        it; until its datasource is known, it counts for all. Any other counts for all from which
+        others may inherit. The ACL of a document only stays: the target has it, and needs its new
+        decision where one above it changes.
         """
         is_pattern = result.action == Action.DELETE_PATTERN.value
         may_be_alone = not is_pattern and self._may_be_alone(item)
         own = self._datasource_of(item)
-        is_replaced = "TRUE" if may_be_alone else "(is_parent OR NOT alone)"
+        is_replaced = "acl <> x'C0'" if may_be_alone else "is_parent"
         if may_be_alone and not own.startswith(_UNPLACED):
-            is_replaced = "datasource = :own"
+            is_replaced = "acl <> x'C0' AND datasource = :own"
+        feed, place = self._place_of(item.provenance if isinstance(item, Record) else item)
         for name in self._steps.renamed(result.url or ""):
             url = name.strip()
             compared, text = ("GLOB", sqlite_glob(url)) if is_pattern else ("=", url)
             for column in ("url", "origin"):
                 condition = f"{column} {compared} :text AND {is_replaced}"
-                query = f"UPDATE acls SET acl = NULL WHERE {condition}"
-                self._database.execute(query, {"text": text, "own": own})
+                query = (
+                    f"UPDATE acls SET acl = NULL, feed = :feed, place = :place WHERE {condition}"
+                )
+                values = {"text": text, "own": own, "feed": feed, "place": place}
+                self._database.execute(query, values)
             if may_be_alone:
-                self._database.execute(_HIDE_ALONE, (url, own, self._number))
+                self._number += 1
+                values = url, own, self._number, feed, place
+                self._database.execute(_HIDE_ALONE, values)
+
+    def _place_of(self, item: ReadResult | Provenance) -> tuple[int, int]:
+        """Return the number of the feed of an item, and its place in it."""
+        at = item if isinstance(item, Provenance | Reject) else Provenance()
+        if (feed := self._feeds.get(at.source)) is None:
+            feed = feed_number(self._database, self._inputs.run, at.source)
+            self._feeds[at.source] = feed
+        return feed, at.line or -at.offset
 
     def _may_be_alone(self, item: ReadResult) -> bool:
         if isinstance(item, Record):

@@ -152,6 +152,15 @@ class SourceState:
         """Return the members of an archive, in the order of their keys."""
         return tuple(self._select("WHERE parent = ?", key))
 
+    def count_below(self, folder: str) -> int:
+        """Return the number of documents whose keys begin with that of a folder, which ends in /.
+
+        0 follows / in the order of keys.
+        """
+        query = "SELECT count(*) FROM known WHERE key > ? AND key < ? AND url <> ''"
+        with _explained(self._path):
+            return _value_of(self._connection, query, folder, f"{folder[:-1]}0")
+
     def with_url(
         self, url: str, rewrite: Callable[[str], str] | None = None
     ) -> Iterator[SentDocument]:

@@ -9,7 +9,7 @@ import msgspec
 
 from feedferry.pipelines.convert.inputs.input_files import expand_input, read_spans
 from feedferry.pipelines.convert.inputs.updated_documents import updated_documents
-from feedferry.schemas.errors import ConfigError, FormatError, SourceError
+from feedferry.schemas.errors import ConfigError, FormatError, SourceError, StoppedError
 from feedferry.schemas.feed import FULL, FeedHeader
 from feedferry.schemas.record import Provenance, Record
 from feedferry.schemas.reject import Reject
@@ -27,8 +27,8 @@ class SpanInputs(msgspec.Struct, frozen=True, dict=True):
     """Reads spans of files; each call reads them again. `accepted` are the known rejects.
 
     Of the spans of other sources, which have `configs`, only ACLs that others inherit are read, for
-    a `target` that needs decisions. The target names the feeds of the run, too. `kept_acls` is the
-    file of its job.
+    a `target` that needs decisions. The target names the feeds of the `run`, too. `kept_acls` is
+    the file of its job.
     """
 
     spans: Iterable[Span]
@@ -37,6 +37,7 @@ class SpanInputs(msgspec.Struct, frozen=True, dict=True):
     configs: Mapping[str, SourceConfig] = MappingProxyType({})
     target: Target | None = None
     kept_acls: Path | None = None
+    run: str = ""
 
     def records(self) -> Generator[ReadResult, None, None]:
         for span in self.spans:
@@ -55,9 +56,7 @@ class SpanInputs(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def sends_decisions(self) -> bool:
-        target = self.target
-        has_decisions = target is not None and by_name(target.format).needs_decisions
-        return has_decisions and target is not None and target.feedtype != FULL
+        return self.target is not None and by_name(self.target.format).needs_decisions
 
     def has_acls(self) -> bool:
         """Whether the ACLs that others inherit can be read of all sources."""
@@ -109,10 +108,11 @@ class SpanInputs(msgspec.Struct, frozen=True, dict=True):
         return SpanInputs(spans, self.reading)
 
 
-def prepare_steps(spans: Iterable[Span], settings: Settings) -> list[Span]:
+def prepare_steps(spans: Iterable[Span], settings: Settings, *, run: str = "") -> list[Span]:
     """Store what the steps of a run need to know of all records, in the folder of the run.
 
     Return a span with the ACLs of earlier runs whose decisions have changed, if there are any.
+    Raise StoppedError if the run is to replace their datasources as a whole.
     """
     inputs = SpanInputs(
         spans,
@@ -121,11 +121,18 @@ def prepare_steps(spans: Iterable[Span], settings: Settings) -> list[Span]:
         settings.sources,
         settings.target,
         None if settings.kept_acls is None else Path(settings.kept_acls),
+        run,
     )
     settings.steps.prepare(inputs, settings.local)
     changed = settings.local / CHANGED_ACLS
     if settings.kept_acls is None or not changed.exists():
         return []
+    if settings.target.feedtype == FULL:
+        raise StoppedError(
+            "⟦feedtype full⟧: documents of datasources that are not in this run inherit from ACLs"
+            " that have changed; expected their feeds, too, or a run without ⟦feedtype⟧, which"
+            " sends the new decisions"
+        )
     ordinal = max((span.source_ordinal for span in spans), default=-1) + 1
     source, path = changed.name, str(changed)
     return [Span(source=source, path=path, format=JSONL.name, source_ordinal=ordinal)]

@@ -16,6 +16,7 @@ from feedferry.pipelines.options.push_options import (
     check_pushed_format,
     parse_push_to,
 )
+from feedferry.schemas.errors import ConfigError
 from feedferry.transforms.config.secrets import check_no_secret, with_absolute_files
 from feedferry.transforms.formats import OwnOptions
 
@@ -28,7 +29,12 @@ def job_of_flags(words: Mapping[str, object]) -> Job:
 
     Raises ConfigError for flags that cannot be used.
     """
-    words = words_with_set(words)
+    try:
+        words = words_with_set(words)
+    except ConfigError as exc:
+        name = words.get("to_format")
+        text = exc.text.replace(f"not for type: {name}", f"not for ⟦to_format {name}⟧")
+        raise ConfigError(text) from exc
     options, target = parse(words), parse_push_to(words)
     check_pushed_format(options, target)
     given = {

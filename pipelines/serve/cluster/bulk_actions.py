@@ -20,6 +20,7 @@ from feedferry.pipelines.serve.cluster.cluster_error import (
 from feedferry.pipelines.serve.cluster.cluster_indexes import ClusterIndex
 from feedferry.pipelines.serve.cluster.cluster_store import ClusterStore
 from feedferry.pipelines.serve.cluster.strict_mapping import check_document
+from feedferry.transforms.access.index_fields import EVERYONE
 from feedferry.transforms.sinks.push.wire.opensearch import ACL_SCRIPT, MAX_ID_BYTES
 
 EXTERNAL = "external_gte"
@@ -289,7 +290,9 @@ def _updated(old: DocumentFields, stated: _Update) -> DocumentFields:
     if not isinstance(script, _Script) or script.source != ACL_SCRIPT:
         raise not_played("this update", "`doc`, or the script that changes an ACL")
     change, version = parse_body(script.params, _AclChange), old.get("version")
-    if isinstance(version, int) and version >= change.version:
+    denied = old.get("acl_1_deny_1")
+    is_withheld = isinstance(denied, list) and EVERYONE in denied
+    if is_withheld or (isinstance(version, int) and version >= change.version):
         return old
     kept = {name: value for name, value in old.items() if not name.startswith(_PREFIX)}
     return {**kept, **change.fields, "version": change.version}

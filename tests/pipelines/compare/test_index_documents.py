@@ -8,7 +8,7 @@ import pytest
 
 from feedferry.pipelines.cli.main import main
 from support.index_server import IndexServer, serving_index
-from support.runs import convert
+from support.runs import convert, manifest
 
 pytestmark = pytest.mark.slow
 
@@ -109,6 +109,20 @@ def test_a_document_whose_new_version_is_rejected_must_be_hidden(
     assert changes(capsys, 1, *words) == []
 
 
+def test_an_acl_alone_does_not_show_a_document_that_is_withheld(
+    server: IndexServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = server.documents[f"{HOST}public"]
+    server.documents[f"{HOST}public"] = {
+        **{name: value for name, value in document.items() if not name.startswith("acl_")},
+        "acl_1_deny_1": ["*"],
+    }
+    words = ("feed.xml", "--to", "opensearch", "--against", server.url)
+    assert changes(capsys, 1, *words) == [("public", "different", ["acl", "acl"])]
+    feed(FOLDER.replace("/f/", "/public"))
+    assert changes(capsys, 0, *words) == []
+
+
 def test_the_feed_of_differences_repairs_the_index(
     server: IndexServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -190,3 +204,13 @@ def test_a_list_without_documents_that_were_counted_is_refused(
     server.replies["_count"] = 200, {"count": 4, "_shards": {"failed": 0}}
     assert main(["verify", "out", "--against", server.url]) == 4
     assert "3 documents of 4 were listed; expected all" in capsys.readouterr().err
+
+
+def test_a_full_feed_in_the_folder_of_a_run_is_compacted_to_a_full_feed(here: Path) -> None:
+    feed(record("a"), record("b"))
+    convert("feed.xml", "-o", "full", "--to", "opensearch", "--feedtype", "full")
+    convert("feed.xml", "-o", "part", "--to", "opensearch")
+    assert main(["compact", "full", "part", "-o", "whole", "--to", "opensearch"]) == 0
+    assert main(["compact", "part", "-o", "parts", "--to", "opensearch"]) == 0
+    found = {name: [line["asked"] for line in manifest(name)] for name in ("whole", "parts")}
+    assert found == {"whole": ["full"], "parts": ["incremental"]}

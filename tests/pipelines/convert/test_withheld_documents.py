@@ -30,6 +30,9 @@ FOLDER = (
 STAFF = f'<record url="{HOST}staff" mimetype="text/plain">{CHAIN}<content>staff</content></record>'
 
 
+OF_OTHER_PARTS = {"acl_2_permit_1": ["*"], "acl_3_permit_1": ["*"]}
+
+
 def feed(*records: str, feedtype: str = "incremental") -> None:
     header = f"<header><datasource>docs</datasource><feedtype>{feedtype}</feedtype></header>"
     text = f"<gsafeed>{header}<group>{''.join(records)}</group></gsafeed>"
@@ -79,6 +82,25 @@ def test_a_rejected_document_is_hidden_at_its_place(rejected: str, name: str, co
     assert account["reject_codes"] == {code: 1}
     assert account["notices"]["withheld"]["count"] == 1
     assert account["expanded"] == {"UPDATE": 1}
+
+
+@pytest.mark.parametrize(
+    ("rejected", "fields"),
+    [
+        (BROKEN, OF_OTHER_PARTS),
+        (BROKEN.replace(CHAIN, '<acl><principal scope="robot"/></acl>'), OF_OTHER_PARTS),
+        (FOLDER.replace('"permit"', '"permt"'), OF_OTHER_PARTS),
+        (UNREADABLE, {"acl_1_deny_1": ["*"]}),
+        (UPDATE, {"acl_1_deny_1": ["*"]}),
+    ],
+)
+def test_an_acl_alone_shows_a_document_again_only_if_its_acl_was_the_reason(
+    rejected: str, fields: dict[str, list[str]]
+) -> None:
+    feed(rejected)
+    written()
+    [chunk] = Path("out/chunks").iterdir()
+    assert json.loads(chunk.read_bytes().splitlines()[1])["script"]["params"]["fields"] == fields
 
 
 @pytest.mark.parametrize("feedtype", ["incremental", "full"])
@@ -183,6 +205,18 @@ def test_nothing_is_hidden_without_withhold_and_the_account_says_so() -> None:
     assert notices["not-withheld"]["count"] == 1
     assert "withheld" not in notices
     assert not Path("out/withheld.csv").exists()
+
+
+def test_the_account_counts_parts_without_a_url_that_may_be_acls() -> None:
+    feed(PLAIN, FOLDER.replace(' url="', ' ur="'), "<acl <record", PLAIN.replace("plain", "later"))
+    written()
+    account = report("out")["account"]
+    notice = account["notices"]["not-withheld"]
+    assert (notice["count"], account["rejected"]) == (2, {"unreadable": 2})
+    assert notice["first"]["detail"] == (
+        "acl-without-url without a URL: it may be a newer version or ACL of any document, which the"
+        " target may show as before"
+    )
 
 
 def test_a_conversion_without_a_job_notes_the_acls_that_it_does_not_keep() -> None:

@@ -85,6 +85,7 @@ def deletion(path: str) -> str:
     return f'<record url="{HOST}{path}" action="delete" mimetype="text/plain"/>'
 
 
+METADATA = '<metadata><meta name="a" content="b"/></metadata>'
 REJECTED = acl("x", "ann").replace('"permit"', '"permt"')
 
 
@@ -157,6 +158,16 @@ def test_a_new_acl_of_a_folder_counts_for_the_copy_in_each_datasource(job: FeedJ
     assert job.readers() == {"d/x": ["bob", "bob"]}
 
 
+def test_a_document_has_the_newest_acl_of_its_url_in_another_datasource(job: FeedJob) -> None:
+    assert job.night(acl("x", "ann"), folder("d/", "ann")) == 0
+    assert job.night(document("x"), document("y"), document("z"), datasource="other") == 0
+    assert job.readers() == {"x": ["ann"], "y": [*USERS], "z": [*USERS]}
+    assert job.night(acl("x", "bob"), acl("y", "bob")) == 0
+    assert job.readers() == {"x": ["bob"], "y": ["bob"], "z": [*USERS]}
+    assert job.night(deletion("x")) == 1
+    assert job.readers() == {"y": ["bob"], "z": [*USERS]}
+
+
 def test_the_steps_before_are_applied_once_to_acls_of_nights_before(job: FeedJob) -> None:
     steps = (
         "transform:\n"
@@ -193,6 +204,23 @@ def test_a_full_feed_removes_the_acls_of_its_datasource_only(job: FeedJob) -> No
     assert job.readers() == {"x": [*USERS], "y": ["bob"], "z": ["bob"]}
 
 
+def test_a_run_of_full_feeds_does_not_leave_documents_of_other_datasources_open(
+    job: FeedJob,
+) -> None:
+    full = "--set", "target.feedtype=full"
+    job.write(folder("d/", "ann"), child("d/x", "d/"))
+    assert job.run(*full) == 0
+    assert job.night(child("d/y", "d/"), datasource="other") == 0
+    assert job.readers() == {"d/x": ["ann"], "d/y": ["ann"]}
+    job.write(folder("d/", "ann"), child("d/x", "d/"))
+    assert job.run(*full) == 0
+    job.write(folder("d/", "bob"), child("d/x", "d/"))
+    assert job.run(*full) == 3
+    assert job.readers() == {"d/x": ["ann"], "d/y": ["ann"]}
+    assert job.run() == 0
+    assert job.readers() == {"d/x": ["bob"], "d/y": ["bob"]}
+
+
 def test_a_run_that_is_killed_keeps_its_acls_when_it_goes_on(job: FeedJob) -> None:
     assert job.night(acl("x", "ann")) == 0
     kept = (job.home / "state.acls").read_bytes()
@@ -214,6 +242,36 @@ def test_a_run_that_stops_leaves_the_acls_as_they_were(job: FeedJob) -> None:
     assert job.run("--set", "rejects.max=0") == 3
     assert job.night(document("x")) == 0
     assert job.readers() == {"x": ["ann"]}
+
+
+BROKEN = "<content encoding='base64binary'>%%%</content>"
+
+
+def test_a_withheld_document_is_hidden_until_its_next_good_version(job: FeedJob) -> None:
+    partial = document("d/x").replace("<content>text</content>", METADATA)
+    bad = child("d/y", "d/").replace("<content>text</content>", BROKEN)
+    assert job.night(folder("d/", "ann"), child("d/x", "d/"), child("d/y", "d/")) == 0
+    assert job.readers() == {"d/x": ["ann"], "d/y": ["ann"]}
+    assert job.night(partial, bad) == 1
+    assert job.readers() == {}
+    assert job.night(folder("d/", "bob")) == 0
+    assert job.night(acl("d/x", "bob")) == 0
+    assert job.readers() == {}
+    assert job.night(child("d/y", "d/")) == 0
+    assert job.night(document("d/x")) == 0
+    assert job.readers() == {"d/x": ["bob"], "d/y": ["bob"]}
+
+
+def test_an_acl_alone_shows_a_document_that_was_withheld_for_its_acl(job: FeedJob) -> None:
+    assert job.night(document("x")) == 0
+    assert job.night(document("x", '<acl inherit-from="http://h.example/none/"/>')) == 1
+    assert job.readers() == {}
+    assert job.night(acl("x", "ann")) == 0
+    assert job.readers() == {"x": ["ann"]}
+    assert job.night(REJECTED) == 1
+    assert job.readers() == {}
+    assert job.night(acl("x", "bob")) == 0
+    assert job.readers() == {"x": ["bob"]}
 
 
 def test_a_replay_of_rejects_has_the_acls_of_its_job(job: FeedJob) -> None:

@@ -138,7 +138,8 @@ def test_a_conversion_without_a_job_file_takes_the_same_keys(here: Path) -> None
     ("stated", "message"),
     [
         ("target.keep_indices=x", "--set: target.keep_indices: 'x'; expected a number of indexes"),
-        ("target.mapping=none.yaml", "none.yaml: No such file or directory"),
+        ("target.mapping=none.yaml", "--set target.mapping /"),
+        ("target.mapping=none.yaml", "/none.yaml: No such file or directory; expected a file"),
     ],
 )
 def test_a_push_of_a_run_takes_the_same_keys(
@@ -156,7 +157,7 @@ def load_again(job: Job, folder: Path) -> Job:
 
 def test_another_target_does_not_have_the_key(here: Path) -> None:
     words = {"inputs": ("a.xml",), "output": "out", "to_format": "gsa-feed"}
-    with pytest.raises(ConfigError, match="'index'; not for type: gsa-feed, but for opensearch"):
+    with pytest.raises(ConfigError, match="'index'; not for --to gsa-feed, but for opensearch"):
         job_of_flags({**words, "overrides": ("target.index=intranet",)})
 
 

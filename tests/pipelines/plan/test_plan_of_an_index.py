@@ -62,6 +62,23 @@ def test_a_plan_as_json_has_the_datasources_of_full_feeds(
     assert values["exchanges"] == [EXCHANGE.removeprefix("full feed ")]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "stop"),
+    [
+        ("docs", "docs", "'docs' has 2 full feeds in one run, of which each replaces the one"),
+        ("docs", "Docs", "the datasources 'docs' and 'Docs'; expected one: give another name"),
+    ],
+)
+def test_a_plan_states_that_feeds_replace_each_other(
+    here: Path, capsys: pytest.CaptureFixture[str], before: str, after: str, stop: str
+) -> None:
+    put(here / "a.xml", FEED.replace("%%%", "YQ==").encode())
+    put(here / "b.xml", FEED.replace("%%%", "YQ==").replace(f">{before}<", f">{after}<").encode())
+    put(here / "job.yaml", JOB.replace("path: a.xml", "path: ['*.xml']").encode())
+    assert main(["plan", "job.yaml", "--set", "loss.accept=[content]"]) == 3
+    assert stop in capsys.readouterr().err
+
+
 def test_a_step_of_the_user_is_not_added_again(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

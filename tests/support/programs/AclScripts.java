@@ -41,7 +41,9 @@
       var source = (java.util.Map<String, Object>) ctx.get("_source");
       var held = (Number) source.get("version");
       var version = (Number) params.get("version");
-      if (held != null && held.longValue() >= version.longValue()) {
+      var denied = (java.util.List<Object>) source.get("acl_1_deny_1");
+      boolean withheld = denied != null && denied.contains("*");
+      if (withheld || held != null && held.longValue() >= version.longValue()) {
         ctx.put("op", "none");
         return;
       }

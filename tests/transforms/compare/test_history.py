@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from feedferry.schemas.record import Action, Arrival, Content, Provenance, Record
+from feedferry.schemas.acl import Access, Acl, Principal, Scope
+from feedferry.schemas.record import Action, Arrival, Content, Provenance, Record, withheld
 from feedferry.transforms.compare.differences import fields_of
 from feedferry.transforms.compare.events import Event, event_of
 from feedferry.transforms.compare.history import Document, FeedHistory
@@ -58,6 +59,34 @@ def shown(document: Document | None) -> dict[str, object]:
 @given(st.lists(feeds(), min_size=1, max_size=4))
 def test_a_history_makes_the_documents_of_a_rehearsal_appliance(history: list[PostedFeed]) -> None:
     assert folded(history) == held(history)
+
+
+@pytest.mark.parametrize(
+    ("until_acl", "readers"), [(False, ["", "", "public"]), (True, ["", "bob", "bob"])]
+)
+def test_a_withheld_document_is_shown_by_its_next_version(
+    until_acl: bool, readers: list[str]
+) -> None:
+    at, url = Provenance(datasource="docs"), "http://a.example.com/"
+    bob = Principal(name="bob", scope=Scope.USER, access=Access.PERMIT)
+    version = Record(url=url, action=Action.ADD, content=Content(b"text"), provenance=at)
+    alone = Acl(principals=(bob,), alone=True)
+    history = [
+        version,
+        withheld(url, at, until_acl=until_acl),
+        Record(url=url, action=Action.UPDATE, acl=alone, provenance=at),
+        version,
+    ]
+    found = []
+    for count in (2, 3, 4):
+        folding = FeedHistory()
+        rows = [row for _, row in folding.stored(history[:count])]
+        document = folding.document(rows)
+        assert document is not None
+        assert document.record is not None
+        acl = document.record.acl
+        found.append("public" if acl is None else "".join(one.name for one in acl.principals))
+    assert found == readers
 
 
 @pytest.mark.parametrize(

@@ -65,11 +65,35 @@ def test_an_acl_alone_is_found_in_json_as_any_writer_states_it(name: bytes, tmp_
     assert may_inherit(path, "jsonl")
 
 
-@pytest.mark.parametrize("tag", [b"<acl>", b"<acl \n >", b"<acl />", b"<acls x=''>"])
+@pytest.mark.parametrize(
+    "tag",
+    [
+        *(b"<acl>", b"<acl \n >", b"<acl />", b"<acls x=''>"),
+        *(b'<acl inheritance-type="leaf-node">', b"<acl  Inheritance-Type = 'LEAF-NODE' />"),
+    ],
+)
 def test_an_acl_of_a_document_without_a_parent_is_not_related(tag: bytes, tmp_path: Path) -> None:
     path = tmp_path / "feed.xml"
     path.write_bytes(b'<?xml version="1.0" encoding="UTF-8"?><gsafeed><record>' + tag)
     assert not may_inherit(path)
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        b'<acl inheritance-type="leaf-node" url="http://a.example.com/">',
+        b'<acl url="http://a.example.com/" inheritance-type="leaf-node">',
+        b'<acl inheritance-type="leaf-node" inherit-from="http://a.example.com/">',
+        b'<acl inheritance-type="parent-overrides">',
+        b'<acl inheritance-type="leaf-node">x</acl><acl inheritance-type="child-overrides">',
+    ],
+)
+def test_a_leaf_with_other_attributes_and_an_acl_of_another_type_are_related(
+    tag: bytes, tmp_path: Path
+) -> None:
+    path = tmp_path / "feed.xml"
+    path.write_bytes(b'<?xml version="1.0" encoding="UTF-8"?><gsafeed>' + tag)
+    assert may_inherit(path)
 
 
 def test_the_word_is_found_across_the_pieces_that_are_read(tmp_path: Path) -> None:
@@ -77,6 +101,13 @@ def test_the_word_is_found_across_the_pieces_that_are_read(tmp_path: Path) -> No
     for blanks in range(-60, 8):
         path.write_bytes(b"<gsafeed>" + b" " * ((1 << 20) - 9 + blanks) + PARENT.encode())
         assert may_inherit(path)
+
+
+def test_a_leaf_is_not_related_where_its_tag_is_in_two_pieces_that_are_read(tmp_path: Path) -> None:
+    path, tag = tmp_path / "feed.xml", b'<acl inheritance-type="leaf-node">'
+    for blanks in range(-50, 8):
+        path.write_bytes(b"<gsafeed>" + b" " * ((1 << 20) - 9 + blanks) + tag + b"</acl>")
+        assert not may_inherit(path)
 
 
 def test_a_file_that_is_not_text_or_cannot_be_read_may_have_such_an_acl(tmp_path: Path) -> None:

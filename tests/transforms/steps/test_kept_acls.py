@@ -11,9 +11,11 @@ from msgspec.structs import replace
 from feedferry.schemas.acl import Inheritance
 from feedferry.schemas.errors import ConfigError, FatalError, StoppedError
 from feedferry.schemas.feed import FeedHeader
+from feedferry.schemas.reject import Filtered
 from feedferry.transforms.formats import ReadResult
 from feedferry.transforms.steps.kept_acls import (
     KEPT_ACLS,
+    REPLACED_ACLS,
     count_kept,
     forget_sent,
     read_kept,
@@ -173,6 +175,76 @@ def test_the_decisions_of_documents_in_all_datasources_are_sent_again(
     assert expected.items() <= changed.items()
 
 
+LENT = [alone("x", "ann", A), document("x", B)]
+
+
+@pytest.mark.parametrize(
+    ("nights", "expected"),
+    [
+        ([LENT, [alone("x", "bob", A)]], {"b": "bob"}),
+        ([LENT[::-1], [alone("x", "bob", A)]], {"b": "bob"}),
+        ([LENT, [document("y", B)], [alone("x", "bob", A)]], {"b": "bob"}),
+        ([LENT, [alone("x", "ann", A)]], {}),
+        ([LENT, [document("x", B)], [alone("x", "bob", A)]], {"b": "bob"}),
+        ([LENT, [deleted("x", A)]], {"b": "acl-unknown"}),
+        ([LENT, [document("y", feed("a", "full"))]], {"b": "acl-unknown"}),
+        ([LENT, [rejected("x", at=A)]], {"b": "acl-unknown"}),
+        ([LENT, [alone("x", "bob", C)]], {"b": "acl-unknown"}),
+        ([LENT, [document("x", C)]], {}),
+        ([LENT, [rejected("x", b"<record", at=B)], [alone("x", "bob", A)]], {"b": "bob"}),
+        ([LENT, [alone("x", "cid", B)], [alone("x", "bob", A)]], {}),
+        ([LENT, [document("x", B, own_acl("cid"))], [alone("x", "bob", A)]], {}),
+        ([LENT, [rejected("x", at=B)], [alone("x", "bob", A)]], {"b": "acl-unknown"}),
+        ([LENT, [deleted("x", B)], [alone("x", "bob", A)]], {}),
+        ([[document("x", B), alone("y", "ann", A)], [alone("x", "bob", A)]], {"b": "bob"}),
+        (
+            [[folder("d/", "ann", A), alone("x", "cid", A, "d/"), document("x", B)],
+             [folder("d/", "bob", A)]],
+            {"a": "bob cid", "b": "bob cid"},
+        ),
+    ],
+)  # fmt: skip
+def test_a_document_without_an_acl_follows_the_one_of_another_datasource(
+    nights: Sequence[Sequence[ReadResult]], expected: dict[str, str], tmp_path: Path
+) -> None:
+    *earlier, last = nights
+    job = after(earlier, tmp_path)
+    job.run(*last)
+    assert {at: readers for (at, path), readers in job.changed().items() if path == "x"} == expected
+
+
+def test_a_job_of_a_single_datasource_keeps_no_documents_without_an_acl(tmp_path: Path) -> None:
+    job = Nights(tmp_path)
+    job.run(alone("x", "ann"), document("y"))
+    assert [item.url for item in read_kept(job.store)] == [f"{HOST}x"]
+
+
+def test_the_acl_of_a_document_that_a_step_drops_follows_its_parent(tmp_path: Path) -> None:
+    job = Nights(tmp_path, f"- drop: {{url: '*/old'}}\n{DECISION}")
+    job.run(folder("d/", "ann"), child("d/x", "d/"), child("d/y", "d/"))
+    job.run(Filtered(code="drop", url=f"{HOST}d/x", action="ADD"), rejected("d/y", b"<record"))
+    job.run(folder("d/", "bob"))
+    assert job.changed() == {("docs", "d/x"): "bob", ("docs", "d/y"): "bob"}
+
+
+def test_a_folder_that_may_have_another_acl_is_hidden_where_its_parent_changes(
+    tmp_path: Path,
+) -> None:
+    job, inheritance = Nights(tmp_path), Inheritance.PARENT_OVERRIDES
+    page = document("d/e/", stated=own_acl("ann", parent="d/", inheritance=inheritance))
+    job.run(folder("d/", "ann"), page)
+    job.run(Filtered(code="drop", url=f"{HOST}d/e/", action="ADD"))
+    job.run(folder("d/", "bob"))
+    assert job.changed() == {("docs", "d/e/"): "acl-chain-broken"}
+
+
+def test_a_parent_that_arrives_later_gives_the_decisions_of_its_children(tmp_path: Path) -> None:
+    job = Nights(tmp_path)
+    assert job.run(child("d/x", "d/")) == ["acl-chain-broken"]
+    job.run(folder("d/", "ann"))
+    assert job.changed() == {("docs", "d/x"): "ann"}
+
+
 def test_the_bytes_of_a_job_without_related_acls_are_not_kept(tmp_path: Path) -> None:
     job = Nights(tmp_path)
     assert job.run(document("x", stated=own_acl("ann")), document("y")) == ["ann", "public"]
@@ -246,7 +318,7 @@ def test_the_acls_that_an_abandoned_run_may_have_sent_are_unknown(tmp_path: Path
         is_remembered=False,
     )
     for _ in range(2):  # as after a kill
-        forget_sent(tmp_path / "run-2" / KEPT_ACLS, job.store)
+        forget_sent(tmp_path / "run-2" / KEPT_ACLS, job.store, tmp_path / "run-2")
     names = "same", "new", "gone", "more"
     results = job.run(*map(document, names), child("d/x", "d/"))
     assert results == ["ann", *["acl-unknown"] * 3, "acl-chain-broken"]
@@ -260,7 +332,7 @@ def test_a_parent_that_an_abandoned_run_may_have_sent_is_unknown_in_its_datasour
     job.run(document("d/", A, own_acl("ann", inheritance=inheritance)), folder("d/", "bob", B))
     changed = document("d/", A, own_acl("cid", inheritance=inheritance))
     job.run(changed, is_remembered=False)
-    forget_sent(tmp_path / "run-2" / KEPT_ACLS, job.store)
+    forget_sent(tmp_path / "run-2" / KEPT_ACLS, job.store, tmp_path / "run-2")
     assert job.run(child("d/x", "d/", A), child("d/x", "d/", B)) == ["acl-chain-broken", "bob"]
 
 
@@ -303,6 +375,56 @@ def test_kept_acls_are_exported_and_imported_as_they_are(tmp_path: Path) -> None
     assert [*read_kept(job.store)] == exported
     documents = document("x"), child("d/z", "d/"), document("y")
     assert job.run(*documents) == ["ann", "bob", "acl-unknown"]
+
+
+def origins(path: Path) -> dict[str, tuple[str | None, str, str, int]]:
+    """Return who reads each kept ACL, and the run, feed and line that brought it."""
+    return {
+        item.url.removeprefix(HOST): (
+            None if item.acl is None else item.acl.principals[0].name,
+            *(item.run, item.source, item.line),
+        )
+        for item in read_kept(path)
+    }
+
+
+def test_an_acl_keeps_the_run_and_the_feed_that_have_brought_it(tmp_path: Path) -> None:
+    job = Nights(tmp_path)
+    job.run(alone("same", "ann"), alone("new", "ann"), alone("gone", "ann"), alone("bad", "ann"))
+    full = replace(feed("docs", "full"), source="more.xml", line=7)
+    for _ in range(2):
+        job.run(
+            *(document("page", full), alone("same", "ann", full), alone("new", "bob", full)),
+            replace(rejected("bad", at=full), line=9),
+        )
+    first, second = ("run-1", "docs-incremental.xml", 0), ("run-2", "more.xml", 7)
+    assert origins(job.store) == {
+        "bad": (None, "run-2", "more.xml", 9),
+        "new": ("bob", *second),
+        "same": ("ann", *first),
+    }
+    replaced = tmp_path / "run-2" / REPLACED_ACLS
+    assert origins(replaced) == {
+        "bad": ("ann", *first),
+        "gone": ("ann", *first),
+        "new": ("ann", *first),
+    }
+    assert not (tmp_path / "run-3" / REPLACED_ACLS).exists()
+    replace_kept(tmp_path / "imported", read_kept(job.store))
+    assert origins(tmp_path / "imported") == origins(job.store)
+
+
+def test_an_abandoned_run_keeps_the_acls_before_it(tmp_path: Path) -> None:
+    job = Nights(tmp_path)
+    job.run(alone("x", "ann"))
+    job.run(alone("x", "bob"), is_remembered=False)
+    folder = tmp_path / "abandoned"
+    folder.mkdir()
+    for _ in range(2):  # as after a kill
+        forget_sent(tmp_path / "run-2" / KEPT_ACLS, job.store, folder)
+    assert origins(job.store) == {"x": (None, "abandoned", "", 0)}
+    expected = {"x": ("ann", "run-1", "docs-incremental.xml", 0)}
+    assert origins(folder / REPLACED_ACLS) == expected
 
 
 @pytest.mark.parametrize("damage", ["text", "version"])

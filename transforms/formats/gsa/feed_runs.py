@@ -16,6 +16,8 @@ from feedferry.transforms.formats.holding.acl_metadata import BLANKS
 from feedferry.transforms.formats.xml.bulk.element_runs import ElementRuns, Place
 from feedferry.transforms.formats.xml.scanning.raw_elements import Run
 
+_ACL = "<acl"
+
 
 class FeedRuns(ElementRuns[RecordTemplate]):
     """Makes batches of runs of records."""
@@ -52,6 +54,8 @@ class FeedRuns(ElementRuns[RecordTemplate]):
         return markup, [values[at :: width // 2] for at in range(width // 2)]
 
     def learn(self, markup: str) -> RecordTemplate | None:
+        if self._options.acls_in_blocks and _ACL in markup:
+            return None
         template = RecordTemplate(markup.lstrip(BLANKS))
         return template if template.is_known else None
 

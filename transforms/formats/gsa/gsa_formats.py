@@ -146,10 +146,14 @@ def _refused_by_content_feed(target: Target) -> dict[Kind, KindRefusal]:
 
 GROUPS = Holds(actions=frozenset(), memberships=True)
 
+_LEAF = rb"ance-type\s*=\s*[\"']leaf-node[\"']"
+_OTHER = rb"\s+(?![\s/>]|inherit" + _LEAF + rb"\s*/?>)"
+"""Begins attributes that are not only the type of a leaf, of which no ACL inherits."""
+
 _RELATED_ACLS = (
-    re.compile(rb"inherit"),
-    re.compile(rb"<acl\s+(?![\s/>])"),  # with any attribute: values before the URL may have `>`
-    re.compile(rb":acl\s+(?![\s/>])"),
+    re.compile(rb"inherit(?!" + _LEAF + rb")"),
+    re.compile(rb"<acl" + _OTHER),  # with any attribute: values before the URL may have `>`
+    re.compile(rb":acl" + _OTHER),
     re.compile(
         rb"<\?xml\s[^>]{0,200}?encoding\s*=\s*[\"'](?!utf-8|us-ascii|iso-8859-|windows-125)"
     ),

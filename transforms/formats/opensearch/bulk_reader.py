@@ -114,6 +114,7 @@ def _read(lines: bytes, place: Place, span: Span, options: ReadOptions) -> Recor
         line=place.line,
         offset=place.offset,
         datasource=span.feed.datasource if span.feed else None,
+        feedtype=(span.feed and span.feed.feedtype) or None,
     )
     try:
         if len(lines) > options.max_unit_bytes + MORE_BYTES:

@@ -10,7 +10,7 @@ replaces by a number of its run (see `opensearch_format`).
 **Drops:** hints for crawling but the display URL, statistics, extras.
 
 An ACL alone is an update by a script, which changes the fields of the decision and nothing else.
-It does not change a document with a newer version.
+It does not change a document with a newer version, or one that is withheld.
 """
 
 import codecs
@@ -32,6 +32,7 @@ from feedferry.transforms.access.index_fields import (
     fields_of,
     hidden_fields,
     public_fields,
+    withheld_fields,
 )
 from feedferry.transforms.content_types.document_text import is_plain_text
 from feedferry.transforms.formats.base import Encoder, WriteOptions
@@ -50,7 +51,7 @@ from feedferry.transforms.formats.fast_path.columns.json_cells import (
     json_times,
 )
 from feedferry.transforms.formats.fast_path.columns.marks import stated
-from feedferry.transforms.formats.fast_path.elements.element_codes import CONTENT, META, RECORD
+from feedferry.transforms.formats.fast_path.elements.element_codes import ACL, CONTENT, META, RECORD
 from feedferry.transforms.formats.fast_path.plans.element_plan import Pieces
 from feedferry.transforms.formats.opensearch.opensearch_format import (
     MAX_COLUMN_CHARS,
@@ -60,12 +61,14 @@ from feedferry.transforms.formats.opensearch.opensearch_format import (
 )
 
 ACL_SCRIPT = (
-    "if (ctx._source.version != null && ctx._source.version >= params.version) { ctx.op = 'none' }"
-    " else { ctx._source.keySet().removeIf(name -> name.startsWith('acl_'));"
+    "if (ctx._source.version != null && ctx._source.version >= params.version"
+    " || ctx._source.acl_1_deny_1 != null && ctx._source.acl_1_deny_1.contains('*'))"
+    " { ctx.op = 'none' } else { ctx._source.keySet().removeIf(name -> name.startsWith('acl_'));"
     " ctx._source.putAll(params.fields); ctx._source.version = params.version }"
 )
-"""Replaces the fields of the decision, unless the document has a newer version.
+"""Replaces the fields of the decision, unless the document has a newer version or is withheld.
 
+A document that is withheld is an older version of one that was rejected or refused.
 An update cannot set the version by which the server compares documents, so that requests of an
 older run are refused by their alias.
 """
@@ -178,9 +181,10 @@ class BulkEncoder(Encoder):
         if record.action is _DELETE:
             return pieces
         is_usual = record.body is None or is_plain_text(record.mimetype)
-        if record.acl is not None or record.content is not None or record.fields or not is_usual:
+        is_alone = record.acl is not None and record.acl.alone
+        if is_alone or record.content is not None or record.fields or not is_usual:
             return None
-        document = self._document(record)
+        document = self._stated(record)
         comma = b"{"
         for name in dict.fromkeys((*_NAMES, *document)):
             if name == "meta" and name in document:
@@ -191,14 +195,19 @@ class BulkEncoder(Encoder):
                 comma = b","
             elif name in ("body", "meta"):
                 pieces.append(("", b""))
-        return [*pieces, ("", b"}\n")]
+        code = "" if record.acl is None else ACL
+        return [*pieces, (code, self.acl_piece(record)), ("", b"}\n")]
+
+    def acl_piece(self, record: Record) -> bytes:
+        access = self._access_of(record)
+        return b"," + _encode(access)[1:-1] if access else b""
 
     def _lines(self, record: Record) -> tuple[object, ...]:
         key = {"_id": id_of(record.url)}
         if record.action is _DELETE:
             return ({"delete": _VERSION | key},)
         if record.acl is not None and record.acl.alone:
-            access = self._access_of(record.acl)
+            access = self._access_of(record)
             return {"update": key}, {"script": acl_script(access)}
         document = self._document(record)
         if "data" in document and self._pipeline is not None:
@@ -206,6 +215,10 @@ class BulkEncoder(Encoder):
         return {"index": _VERSION | key}, document
 
     def _document(self, record: Record) -> dict[str, object]:
+        return self._stated(record) | self._access_of(record)
+
+    def _stated(self, record: Record) -> dict[str, object]:
+        """Return the fields of a document without those of its decision."""
         content, crawl = record.content, record.crawl
         document: dict[str, object] = {
             "version": PLACE_OF_VERSION,
@@ -235,13 +248,13 @@ class BulkEncoder(Encoder):
             (document if field.name in self._own else others)[field.name] = field.values
         if others:
             document["fields"] = others
-        if record.acl is not None:
-            return document | self._access_of(record.acl)
-        is_hidden = crawl is not None and bool(crawl.secure)
-        return document | (_HIDDEN if is_hidden else _PUBLIC)
+        return document
 
-    def _access_of(self, acl: Acl) -> AccessFields:
-        """Return the fields of an ACL; documents below one folder share the object."""
+    def _access_of(self, record: Record) -> AccessFields:
+        """Return the fields of a decision; documents below one folder share the ACL object."""
+        acl, crawl = record.acl, record.crawl
+        if acl is None:
+            return _HIDDEN if crawl is not None and crawl.secure else _PUBLIC
         known = self._access.get(id(acl))
         if known is not None and known[0] is acl:
             return known[1]
@@ -255,6 +268,8 @@ class BulkEncoder(Encoder):
 @lru_cache(maxsize=_CACHED)
 def _fields_of_acl(acl: Acl) -> AccessFields:
     """Return the fields of an ACL; many documents have ACLs that are equal."""
+    if acl.withholds:
+        return withheld_fields()
     fields = fields_of(decision_of(acl))
     if fields is None:
         found = f"a decision of {len(acl.decision)} layers"
@@ -278,7 +293,12 @@ def acl_script(access: AccessFields) -> dict[str, object]:
 
 def hiding_lines(url: str) -> bytes:
     """Return the action that shows a document to no user, until its next version comes."""
-    action, script = {"update": {"_id": id_of(url)}}, {"script": acl_script(_HIDDEN)}
+    return acl_lines(id_of(url), withheld_fields())
+
+
+def acl_lines(id: str, access: AccessFields) -> bytes:
+    """Return the action that changes who may see a document, by its id."""
+    action, script = {"update": {"_id": id}}, {"script": acl_script(access)}
     return _encode(action) + b"\n" + _encode(script) + b"\n"
 
 

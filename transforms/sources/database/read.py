@@ -107,7 +107,9 @@ class _RowRecords:
         # Files, fetched documents and pages of templates have no common bound.
         is_bounded = content.path is None and content.fetch is None and content.template is None
         max_records = options.batch_records if is_bounded else 0
-        self._batches = RowBatches(self._maker, max_records=max_records)
+        self._batches = RowBatches(
+            self._maker, max_records=max_records, acls_in_blocks=options.acls_in_blocks
+        )
 
     def outcomes(self, changes: RowChanges | None = None) -> Iterator[ReadResult]:
         """Yield all outcomes; with `changes`, those that it leaves."""

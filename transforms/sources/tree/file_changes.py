@@ -25,6 +25,7 @@ from operator import itemgetter
 from msgspec.structs import replace
 
 from feedferry.schemas.sent_document import NO_DIGEST, UNCHANGED, SentDocument, StateRow
+from feedferry.schemas.units import counted
 from feedferry.transforms.sources.changes.detector import ChangeDetector
 from feedferry.transforms.sources.listing import (
     EntryKind,
@@ -156,6 +157,11 @@ class _Comparison:
     def _listed(self, line: ListingEntry, known: SentDocument | None) -> Iterator[ListingEntry]:
         if line.kind is EntryKind.REJECTED or line.code == VANISHED:
             self._leave(line.key)
+            kept = self._state.count_below(line.key) if is_folder(line.key) else 0
+            if kept and line.kind is EntryKind.REJECTED:
+                stay = "stays" if kept == 1 else "stay"
+                detail = f"{counted(kept, 'document')} below it {stay} at the target as before"
+                line = replace(line, reason=f"{line.reason}; {detail}")
         elif line.kind in _SENT and known is not None:
             yield from self._known(line, known)
             return

@@ -10,7 +10,16 @@ from msgspec.structs import replace
 from feedferry.schemas.acl import Access, Acl, AclLayer, Principal, Scope
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.feed import Feed
-from feedferry.schemas.record import Action, Content, Crawl, Field, Meta, Record
+from feedferry.schemas.record import (
+    Action,
+    Content,
+    Crawl,
+    Field,
+    Meta,
+    Provenance,
+    Record,
+    withheld,
+)
 from feedferry.schemas.reject import Reject
 from feedferry.transforms.access.index_fields import permits, tokens_of
 from feedferry.transforms.formats import WriteOptions
@@ -133,9 +142,19 @@ def test_an_acl_alone_is_an_update_that_keeps_the_other_fields() -> None:
     assert (read_again.acl.alone, len(read_again.acl.principals)) == (True, 1)
 
 
-def test_the_lines_that_hide_a_document_state_no_token() -> None:
+@pytest.mark.parametrize("until_acl", [False, True])
+def test_a_record_that_withholds_a_document_is_read_as_it_was(until_acl: bool) -> None:
+    record = withheld(URL, Provenance(), until_acl=until_acl)
+    [again] = records_of(*lines_of(record))
+    assert (again.acl, again.action) == (record.acl, record.action)
+
+
+def test_the_lines_that_hide_a_document_deny_it_to_everyone() -> None:
     action, script = map(json.loads, hiding_lines(URL).splitlines())
-    assert (action, script["script"]["params"]["fields"]) == ({"update": {"_id": URL}}, {})
+    assert (action, script["script"]["params"]["fields"]) == (
+        {"update": {"_id": URL}},
+        {"acl_1_deny_1": ["*"]},
+    )
 
 
 @pytest.mark.parametrize("count", [511, 512])

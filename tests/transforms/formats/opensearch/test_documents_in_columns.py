@@ -176,12 +176,82 @@ def test_documents_that_state_metadata_twice_go_alone(caplog: pytest.LogCaptureF
     assert alone(records, caplog) == 30
 
 
-def test_documents_with_acls_are_written_between_columns(
+def acl(number: int, *, parent: str = "", attributes: str = "") -> str:
+    """An ACL of one to three principals; some of them are named twice, or denied as well."""
+    if parent:
+        attributes += f' inherit-from="http://www.example.com/{parent}"'
+    accesses = ("permit", "deny", "permit")[: 1 + number % 3]
+    names = [f"EXAMPLE\\u{(number // 7 + at) % 11 % (2 + number % 5)} &amp;" for at in range(3)]
+    principals = "".join(
+        f'<principal scope="{"group" if at else "user"}" access="{access}">{name}</principal>'
+        for at, (access, name) in enumerate(zip(accesses, names, strict=False))
+    )
+    return f"<acl{attributes}>{principals}</acl>"
+
+
+def folder(name: str, *, parent: str = "") -> str:
+    tag = f'<acl url="http://www.example.com/{name}" inheritance-type="child-overrides"'
+    return acl(1, parent=parent).replace("<acl", tag) + "\n"
+
+
+@pytest.mark.parametrize("make", [document, varied])
+@pytest.mark.parametrize("has_step", [False, True])
+def test_documents_with_acls_are_written_in_columns(
+    has_step: bool, make: Any, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    records = [make(n, content=f"{TEXT}{acl(n)}" if n % 4 else TEXT) for n in range(400)]
+    stated = prepared(records, tmp_path) if has_step else {}
+    assert alone(records, caplog, **stated) == (-6 if make is document else 0)
+
+
+def test_documents_that_inherit_are_written_in_columns(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """Documents without an ACL may have one that came alone, and go alone."""
+    folders = [folder("a/"), folder("b/", parent="a/"), folder("c/", parent="none/")]
+    content = {n: f"{TEXT}{acl(n, parent='ab'[n % 2] + '/')}" for n in range(400) if n % 5}
+    content[30] = f"{TEXT}{acl(30, parent='c/')}"
+    records = [varied(n, content=content.get(n, TEXT)) for n in range(400)]
+    stated = prepared([*folders, *records], tmp_path)
+    assert alone(records, caplog, **stated) == 79
+
+
+def test_an_acl_that_came_alone_counts_for_a_document_next_to_others_with_acls(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    principal = '<principal scope="user" access="permit">eve</principal>'
+    alone_of_77 = f'<acl url="http://www.example.com/77?a=1&amp;b=2">{principal}</acl>\n'
+    records = [varied(n, content=f"{TEXT}{acl(n)}" if n % 2 == 0 else TEXT) for n in range(200)]
+    stated = prepared([alone_of_77, *records], tmp_path)
+    assert alone(records, caplog, **stated) == 100
+    data = feed("".join(records), feedtype="incremental")
+    chunks = conversion(data, OPENSEARCH, batch_records=1024, **stated).files.values()
+    [hidden] = [line for line in b"".join(chunks).splitlines() if b":eve" in line]
+    assert b'"url":"http://www.example.com/77?a=1&b=2"' in hidden
+
+
+def test_documents_with_acls_that_permit_no_user_go_alone(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    acl = '<acl><principal scope="group" access="permit">staff</principal></acl>'
-    records = [varied(n, content=f"{TEXT}{acl}" if n % 4 == 3 else TEXT) for n in range(200)]
-    assert alone(records, caplog) == 50
+    denied = '<acl><principal scope="user" access="deny">eve</principal></acl>'
+    records = [varied(n, content=f"{TEXT}{denied if n % 5 == 0 else acl(n)}") for n in range(200)]
+    assert alone(records, caplog) == 39
+
+
+def test_metadata_that_are_an_acl_are_not_written_as_metadata_next_to_acls(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    meta = '<meta name="google:aclusers" content="eve"/>'
+    records = [
+        document(n, metas=ALIKE + meta * (n % 5 == 1), content=f"{TEXT}{acl(n) * (n % 2)}")
+        for n in range(200)
+    ]
+    assert alone(records, caplog) == 34
+
+
+def test_documents_with_two_acls_go_alone(caplog: pytest.LogCaptureFixture) -> None:
+    records = [varied(n, content=f"{TEXT}{acl(n) * (1 + (n % 5 == 1))}") for n in range(200)]
+    assert alone(records, caplog) == 40
 
 
 def test_documents_that_are_lost_are_written_in_columns(caplog: pytest.LogCaptureFixture) -> None:

@@ -88,6 +88,11 @@ def rejected(key: str, code: str = "unreadable") -> ListingEntry:
     return ListingEntry(key=key, kind=EntryKind.REJECTED, code=code, reason="no permission")
 
 
+def unlistable(key: str, kept: str) -> ListingEntry:
+    reason = f"no permission; {kept} at the target as before"
+    return replace(rejected(key, "unlistable-folder"), reason=reason)
+
+
 def unknown(archive: ListingEntry) -> None:
     """The members of an archive that is not read before its line."""
 
@@ -195,13 +200,21 @@ YOUNG_NS = (LISTED_AT_NS - 2 * SECOND_NS, LISTED_AT_NS, LISTED_AT_NS + SECOND_NS
         # Documents whose present state is unknown
         ([known("a")], [rejected("a")], [rejected("a")]),
         ([known("a")], [filtered("a", "vanished")], [filtered("a", "vanished")]),
-        *(
-            (
-                [known("a"), known("b-1"), known("b/c"), known("b/d/e"), known("c")],
-                [line],
-                [gone("a"), gone("b-1"), gone("c"), line],
-            )
-            for line in (rejected("b/", "unlistable-folder"), filtered("b/", "vanished"))
+        (
+            [known("a"), known("b-1"), known("b/c"), known("b/d/e"), known("c")],
+            [filtered("b/", "vanished")],
+            [gone("a"), gone("b-1"), gone("c"), filtered("b/", "vanished")],
+        ),
+        (
+            [known("a"), known("b-1"), known("b/c"), known("b/d/e"), known("b0"), known("c")],
+            [rejected("b/", "unlistable-folder")],
+            [
+                gone("a"),
+                gone("b-1"),
+                gone("b0"),
+                gone("c"),
+                unlistable("b/", "2 documents below it stay"),
+            ],
         ),
         (
             [known("b-1"), known("b.txt"), known("b/c"), known("b0")],
@@ -322,7 +335,7 @@ YOUNG_NS = (LISTED_AT_NS - 2 * SECOND_NS, LISTED_AT_NS, LISTED_AT_NS + SECOND_NS
         (
             [known("a/1", url=SHARED), known("b", url=SHARED)],
             [rejected("a/", "unlistable-folder")],
-            [forgotten("b"), rejected("a/", "unlistable-folder")],
+            [forgotten("b"), unlistable("a/", "1 document below it stays")],
         ),
         (
             [ARCHIVE, B, known("b", url=B.url)],

@@ -14,6 +14,7 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
+from feedferry.schemas.acl import Acl
 from feedferry.schemas.notice import Notice
 from feedferry.schemas.record import Provenance, Record
 from feedferry.transforms.formats.fast_path.columns.cells import values_of
@@ -83,6 +84,10 @@ class ElementGroup(NamedTuple):
     def is_signed(self) -> bool:
         """Whether the elements are records, ACLs or contents, which are once in a record."""
         return next(iter(self.elements.values())).code in SIGNED
+
+    @property
+    def is_of_acls(self) -> bool:
+        return next(iter(self.elements.values())).code in (*ACLS, *PRINCIPALS)
 
     @property
     def is_of_records(self) -> bool:
@@ -165,6 +170,32 @@ class ElementBlock:
         codes = "".join(self.codes)
         return [codes[begin:end] for begin, end in pairwise(self.begins)]
 
+    @cached_property
+    def groups_of_acls(self) -> list[ElementGroup]:
+        """The tags of ACLs, and their principals."""
+        return [group for group in self.groups if group.is_of_acls]
+
+    def acl(self, number: int) -> Acl:
+        """Return the ACL of a record which has one, built of its elements."""
+        places = places_of(self.codes_of_records[number])
+        if places is None or places.acl < 0:
+            raise AssertionError("a record without an ACL")
+        return self._acl(self._parts_of_acls, self.begins[number], places)
+
+    @cached_property
+    def _parts_of_acls(self) -> list[Any]:
+        parts: list[Any] = [None] * len(self.codes)
+        for group in self.groups_of_acls:
+            for place, part in zip(group.places, group.parts(), strict=True):
+                parts[place] = part
+        return parts
+
+    @staticmethod
+    def _acl(parts: Sequence[Any], begin: int, places: ElementPlaces) -> Acl:
+        principals = parts[begin + places.acl + 1 : begin + places.principals_end : 2]
+        acl: Acl = parts[begin + places.acl](principals=tuple(principals))
+        return acl
+
     def parsed(self, number: int) -> Any:
         """Return what the parser makes of a record."""
         return self.read(self.source.element(number))
@@ -222,10 +253,9 @@ class ElementBlock:
 
     def _built(self, number: int, places: ElementPlaces) -> Record:
         parts, begin = self._parts, self.begins[number]
-        fields = {}
+        fields: dict[str, Any] = {}
         if places.acl >= 0:
-            principals = parts[begin + places.acl + 1 : begin + places.principals_end : 2]
-            fields["acl"] = parts[begin + places.acl](principals=tuple(principals))
+            fields["acl"] = self._acl(parts, begin, places)
         if places.metadata >= 0:
             metadata = parts[begin + places.metadata + 1 : begin + places.metadata_end]
             fields["metadata"] = tuple(metadata)

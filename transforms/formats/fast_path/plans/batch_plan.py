@@ -39,12 +39,16 @@ class ColumnEncoder(Protocol):
 
 
 class Counted(NamedTuple):
-    """What is counted of a record: its action as it was read and as it is written, and reports."""
+    """What is counted of a record: its action as it was read and as it is written, and reports.
+
+    `changed` are the steps that change it, each with a number.
+    """
 
     read: str
     written: str
     losses: tuple[Loss, ...]
     notices: tuple[Notice, ...] = ()
+    changed: tuple[tuple[str, int], ...] = ()
 
     @property
     def has_reports(self) -> bool:
@@ -57,7 +61,7 @@ class Counted(NamedTuple):
     @property
     def _names(self) -> tuple[object, ...]:
         losses, notices = [loss.field for loss in self.losses], [of.code for of in self.notices]
-        return self.read, self.written, losses, notices
+        return self.read, self.written, losses, notices, self.changed
 
 
 class EncodedBatch(NamedTuple):

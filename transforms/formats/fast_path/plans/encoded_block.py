@@ -11,16 +11,17 @@ that their order among each other does not matter.
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, pairwise, repeat
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from feedferry.transforms.formats.fast_path.columns.cells import unescaped
 from feedferry.transforms.formats.fast_path.columns.column_kinds import Column, ColumnKind
 from feedferry.transforms.formats.fast_path.columns.holes import InspectedError
 from feedferry.transforms.formats.fast_path.columns.record_batch import PARTS
+from feedferry.transforms.formats.fast_path.columns.shape_columns import grouped
 from feedferry.transforms.formats.fast_path.elements.element_block import (
     ElementBlock,
     ElementGroup,
@@ -40,6 +41,7 @@ from feedferry.transforms.formats.fast_path.elements.element_codes import (
 )
 from feedferry.transforms.formats.fast_path.plans.batch_plan import Counted
 from feedferry.transforms.formats.fast_path.plans.element_plan import ElementPlan, PiecePlan, Pieces
+from feedferry.transforms.formats.fast_path.plans.whole_acls import AclPiece
 
 _FIRST_LETTER = 0x100
 _NO_PERMIT = "N"
@@ -65,7 +67,15 @@ class Layout(NamedTuple):
     pick: Callable[[list[Any]], Sequence[Any]]
 
 
-PlanOf = Callable[[ElementShape], ElementPlan | None]
+class PlanOf(Protocol):
+    """Returns the plan of an element in records with or without an ACL; None without one."""
+
+    def __call__(self, element: ElementShape, *, has_acl: bool) -> ElementPlan | None: ...
+
+
+AclPieces = Iterable[tuple[int, AclPiece | None]]
+"""The pieces of ACLs with the places where these begin; None for those of which none is known."""
+
 LayoutOf = Callable[[int], Layout | None]
 """Returns the layout of a record by its number, and of others like it; None without one."""
 
@@ -73,7 +83,8 @@ LayoutOf = Callable[[int], Layout | None]
 class EncodedBlock:
     """A block in the form of a writer; some records have no plan.
 
-    `keys` are those of its records. `letters` are those of earlier blocks, and are added to.
+    `keys` are those of its records. `letters` are those of earlier blocks, and are added to. `acls`
+    are the pieces of ACLs for a writer that makes one of a whole ACL.
     """
 
     def __init__(
@@ -83,6 +94,7 @@ class EncodedBlock:
         letters: dict[Hashable, str],
         *,
         elements_once: str = "",
+        acls: AclPieces | None = None,
     ) -> None:
         self._block, self._begins, self._letters = block, block.begins, letters
         self._elements_once = elements_once
@@ -103,15 +115,45 @@ class EncodedBlock:
         self._layouts: dict[str, Layout | None] = {}
         self._contents: dict[int, bytes] = {}
         self._is_binary = False
-        for group in block.groups:
-            plans = {key: plan_of(element) for key, element in group.elements.items()}
+        groups = zip(block.groups, repeat(False)) if acls is None else self._groups()
+        for group, has_acl in groups:
+            plans = {key: plan_of(of, has_acl=has_acl) for key, of in group.elements.items()}
             self._encode(group, {key: plan for key, plan in plans.items() if plan})
         self._set_repeated_alone()
         for denials in _DENIALS.finditer("".join(block.codes)):
             self._codes[denials.end() - 1] = _NO_PERMIT
+        if acls is not None:
+            self._set_acls(acls)
         codes = "".join(self._codes).replace(DENY, PERMIT)
+        if acls is not None:
+            codes = codes.replace(PERMIT, LOST)
         self.keys = [codes[begin:end] for begin, end in pairwise(self._begins)]
         self._content_places = sorted(self._contents)
+
+    def _groups(self) -> Iterator[tuple[ElementGroup, bool]]:
+        """Yield elements of records with an ACL, and those of records without one, but no ACLs.
+
+        What a record without an ACL becomes may depend on its URL.
+        """
+        for group in self._block.groups:
+            if group.is_of_records:
+                codes, numbers = self._block.codes_of_records, self._numbers
+                have_acls = [END_ACL in codes[numbers[place]] for place in group.places]
+                for has_acl, rows, _ in grouped(have_acls, ()):
+                    yield group if len(rows) == len(have_acls) else group.rows(rows), has_acl
+            elif not group.is_of_acls:
+                yield group, True
+
+    def _set_acls(self, acls: AclPieces) -> None:
+        """Set the pieces of whole ACLs; records of those without one go alone."""
+        for place, piece in acls:
+            if piece is None:
+                self._codes[place] = ALONE
+                continue
+            like = ACL, piece.changed
+            letter = self._letters.setdefault(like, chr(_FIRST_LETTER + len(self._letters)))
+            self._codes[place], self._pieces[place] = letter, piece.text
+            self._written[letter] = ACL
 
     def _encode(self, group: ElementGroup, plans: Mapping[Hashable, ElementPlan]) -> None:
         if len(plans) < len(group.elements):

@@ -210,9 +210,12 @@ class RowBatches:
     it begins a feed. After a page of which most rows are single, some are not tried.
     """
 
-    def __init__(self, maker: RecordMaker, *, max_records: int) -> None:
+    def __init__(
+        self, maker: RecordMaker, *, max_records: int, acls_in_blocks: bool = False
+    ) -> None:
         self._maker = maker
         self._max_records = max_records
+        self._are_blocks = acls_in_blocks and maker.acl is not None
         of_fields: dict[str, Callable[[Any], _ValuePart]] = {
             **dict.fromkeys(TEXT_FIELDS, _Scalar),
             "modified": partial(_Scalar, kind=ColumnKind.TIME),
@@ -245,7 +248,7 @@ class RowBatches:
         if values is None:
             numbers = [*self._readable(rows, numbers)]
             values = self._values(rows, numbers) if numbers else None
-        elif len(numbers) == len(rows):
+        elif len(numbers) == len(rows) and not self._are_blocks:
             with suppress(NotAlikeError):
                 batch = self._batch(values)
                 self._pause = 0

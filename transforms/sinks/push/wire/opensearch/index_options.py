@@ -55,7 +55,10 @@ class IndexOptions(msgspec.Struct, frozen=True, kw_only=True):
         if self.mapping is None:
             return fields
         where = f"⟦target_mapping⟧ {self.mapping}"
-        properties = read_yaml(Path(self.mapping), _MappingFile).properties
+        try:
+            properties = read_yaml(Path(self.mapping), _MappingFile).properties
+        except ConfigError as exc:
+            raise ConfigError(f"⟦target_mapping⟧ {exc.text}") from exc
         check_names(properties, where=where)
         for name, target in _copies(properties):
             if target.partition(".")[0] in OWN_FIELDS:

@@ -81,13 +81,15 @@ class RunIndexes(msgspec.Struct, frozen=True, kw_only=True):
 
     `suffixes` are those of the aliases, by datasource. `begun` is the time at which the push began,
     in microseconds since 1970, where the versions of the run begin. `before` counts the records of
-    earlier chunks, by the ordinal of a chunk. `kept` are the suffixes of aliases that the next run
-    of the same client may write by, too.
+    earlier chunks, by the ordinal of a chunk. `superseded` are the numbers of records that later
+    records of the run replace, in ascending order. `kept` are the suffixes of aliases that the next
+    run of the same client may write by, too.
     """
 
     begun: int
     suffixes: Mapping[str, str]
     before: Mapping[int, int]
+    superseded: Sequence[int] = ()
     kept: Mapping[str, str] = {}
 
 
@@ -113,22 +115,21 @@ def begin(session: RunSession) -> RunIndexes:
     """
     begun = _begun(session, _now())
     *before, _ = accumulate(map(count_records, session.chunks), initial=0)
-    of_run = _by_datasource(session.chunks)
-    _check_names(session, of_run)
+    of_run = by_datasource(session.chunks)
+    check_feeds(session.appliance, session.chunks)
     earlier = session.earlier
     held = dict(earlier.kept) if isinstance(earlier, RunIndexes) and earlier.begun < begun else {}
     suffixes, kept = {}, dict(held)
     for datasource, chunks in of_run.items():
         kept.pop(datasource, None)
         full = {is_full(chunk) for chunk in chunks}
-        _check_feeds(session, datasource, chunks)
         make = partial(_make_index, session, datasource, begun, is_loading=True)
         find = partial(_find_index, session, datasource, begun)
         if full == {False} and datasource in held:
             suffixes[datasource] = kept[datasource] = held[datasource]
             continue
         if full == {True}:
-            _own_indexes(session, datasource)
+            own_indexes(session, datasource)
             session.step(f"make an index for {datasource}", make)
         else:
             session.step(f"find the index of {datasource}", find)
@@ -143,9 +144,17 @@ def begin(session: RunSession) -> RunIndexes:
     )
 
 
-def _check_feeds(session: RunSession, datasource: str, chunks: Sequence[Chunk]) -> None:
+def check_feeds(appliance: Appliance, chunks: Sequence[Chunk]) -> None:
+    """Raise TargetError for chunks of which some replace documents of others."""
+    of_run = by_datasource(chunks)
+    _check_names(appliance, of_run)
+    for datasource, own in of_run.items():
+        _check_full_feeds(appliance, datasource, own)
+
+
+def _check_full_feeds(appliance: Appliance, datasource: str, chunks: Sequence[Chunk]) -> None:
     """Raise TargetError for feeds of a datasource of which one replaces documents of another."""
-    where = f"{session.appliance.url}: {datasource!r} has"
+    where = f"{appliance.url}: {datasource!r} has"
     if len({is_full(chunk) for chunk in chunks}) > 1:
         raise TargetError(
             f"{where} full and incremental feeds in one run; expected one of them: feedferry"
@@ -162,14 +171,14 @@ def _check_feeds(session: RunSession, datasource: str, chunks: Sequence[Chunk]) 
         )
 
 
-def _check_names(session: RunSession, datasources: Collection[str]) -> None:
+def _check_names(appliance: Appliance, datasources: Collection[str]) -> None:
     """Raise TargetError for two datasources that have one index."""
     named: dict[str, str] = {}
     for datasource in datasources:
         other = named.setdefault(alias_suffix(datasource), datasource)
         if other != datasource:
             raise TargetError(
-                f"{session.appliance.url}{alias_suffix(datasource)}: the datasources {other!r} and"
+                f"{appliance.url}{alias_suffix(datasource)}: the datasources {other!r} and"
                 f" {datasource!r}; expected one: give another name for one of them, as names that"
                 " differ in case only have one index"
             )
@@ -178,7 +187,7 @@ def _check_names(session: RunSession, datasources: Collection[str]) -> None:
 def finish(session: RunSession) -> None:
     """Make what a run has sent visible to searches; exchange the indexes of full feeds."""
     begun = _begun(session, int(datetime.now(UTC).timestamp()))
-    for datasource, chunks in _by_datasource(session.chunks).items():
+    for datasource, chunks in by_datasource(session.chunks).items():
         alias = alias_suffix(datasource)
         index = alias + _stamp(begun)
         loads = is_full(chunks[0])
@@ -257,7 +266,7 @@ def _change_aliases(session: RunSession, actions: Sequence[_AliasAction]) -> Non
     session.send("/_aliases", json_body({"actions": actions}), is_below_address=False)
 
 
-def _by_datasource(chunks: Sequence[Chunk]) -> dict[str, list[Chunk]]:
+def by_datasource(chunks: Sequence[Chunk]) -> dict[str, list[Chunk]]:
     found: dict[str, list[Chunk]] = {}
     for chunk in chunks:
         found.setdefault(chunk.datasource or "", []).append(chunk)
@@ -302,7 +311,7 @@ def _expected_of_index(options: IndexOptions, reason: str) -> str:
 def _find_index(session: RunSession, datasource: str, begun: int) -> str:
     """Find the index of a datasource by its alias, and make it without one; return its name."""
     alias = alias_suffix(datasource)
-    held_by = _own_indexes(session, datasource)
+    held_by = own_indexes(session, datasource)
     if not held_by:
         return _make_index(session, datasource, begun, is_loading=False)
     if len(held_by) > 1:
@@ -324,7 +333,7 @@ def _find_index(session: RunSession, datasource: str, begun: int) -> str:
     return ", ".join(held_by)
 
 
-def _own_indexes(session: RunSession, datasource: str) -> dict[str, HeldMapping]:
+def own_indexes(session: RunSession, datasource: str) -> dict[str, HeldMapping]:
     """Return the mappings of the indexes that the alias of a datasource names; there may be none.
 
     Raise TargetError for an index that is not of this datasource: a run would write to it, or a
