@@ -7,7 +7,7 @@ it leaves out.
 import filecmp
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -17,18 +17,21 @@ import msgspec
 from msgspec.structs import replace
 
 from feedferry.pipelines.convert.inputs.source_runs import settings_of
+from feedferry.pipelines.convert.inputs.step_inputs import prepare_steps
 from feedferry.pipelines.convert.publication.account_checks import check_account
 from feedferry.pipelines.convert.publication.publish import publish
+from feedferry.pipelines.convert.publication.stated_update import store_stated
 from feedferry.pipelines.folders.locks import WORK
 from feedferry.pipelines.folders.manifest import REPORT, read_manifest
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.pipelines.serve.forward_journal import FOLDER, ForwardJournal, run_folder
+from feedferry.pipelines.serve.gateway_acls import GatewayAcls
 from feedferry.pipelines.serve.rehearsal.index import INDEX_FILE, open_index, write_deletions
 from feedferry.pipelines.serve.spool_consumer import name
 from feedferry.pipelines.serve.worker_process import SetAsideError, WorkerProcess
-from feedferry.schemas.account import Account, merge
+from feedferry.schemas.account import Account, Chunk, merge
 from feedferry.schemas.delivery import Delivery
-from feedferry.schemas.errors import ConfigError, SourceError
+from feedferry.schemas.errors import ConfigError, SourceError, StoppedError
 from feedferry.schemas.feed import INCREMENTAL, check_datasource
 from feedferry.schemas.reject import UNKNOWN_ENCODING, UNKNOWN_FORMAT, UNREADABLE
 from feedferry.schemas.span import Span
@@ -41,21 +44,24 @@ from feedferry.transforms.formats import GSA_FEED, Format, by_name
 from feedferry.transforms.sinks.push.model import count_records
 from feedferry.transforms.sinks.push.wire.protocol import ApplianceProtocol
 from feedferry.transforms.sources.spool import is_whole, spans_of
+from feedferry.transforms.steps.kept_acls import CHANGED_ACLS
 
 _log = logging.getLogger(__name__)
 _DELIVERY = "delivery.json"
 _LEFT_OUT = "left-out.xml"
 _LEFT_OUT_NOW = "left-out-now.xml"
 _REJECTS = "rejects"
+_DELETIONS = ": documents left out"
 
 Convert = Callable[[list[Span], Settings, int], Account]
 """Converts the spans of a delivery, none larger than a number of bytes."""
 
 
 def convert_spans(spans: list[Span], settings: Settings, span_bytes: int) -> Account:
-    """Convert the spans of a delivery, in parts."""
+    """Convert the spans of a delivery, in parts, and the ACLs whose decisions it changes."""
     begin_file = partial(begin, span_bytes=span_bytes, options=settings.reading)
-    begun = (part for span in spans for part in begin_file(span))
+    changed = prepare_steps(spans, settings, run=settings.writing.run)
+    begun = (part for span in (*changed, *spans) for part in begin_file(span))
     return merge(account for part in begun for account in convert_on(part, settings))
 
 
@@ -64,7 +70,8 @@ class DeliveryRuns:
     """Converts deliveries, each into the folder of its run.
 
     `options` apply to each conversion, which `convert_spans` does in the process of the `worker`.
-    `journal` returns the outcomes so far.
+    `journal` returns the outcomes so far. `acls` are those that are kept for a target with
+    decisions; it is None for other targets.
     """
 
     spool: Path
@@ -77,6 +84,8 @@ class DeliveryRuns:
     def __post_init__(self) -> None:
         self._folder = self.spool / FOLDER
         self._index = self.spool / INDEX_FILE
+        has_decisions = by_name(self.protocol.default_format).needs_decisions
+        self.acls = GatewayAcls.of(self.spool, self.options) if has_decisions else None
 
     def format_for(self, delivery: Delivery) -> Format | None:
         """Return the format in which the appliance takes a delivery, None for groups if in none."""
@@ -98,26 +107,43 @@ class DeliveryRuns:
         with open_index(self._index) as index:
             return index.deliveries.is_digested(max(delivery.ordinal, self.journal().last))
 
-    def convert(self, delivery: Delivery, to_format: Format) -> Path:
-        """Convert a delivery unless a finished run can be used; return the folder of the run."""
+    def convert(
+        self, delivery: Delivery, to_format: Format, later: Sequence[Delivery] = ()
+    ) -> Path:
+        """Convert a delivery unless a finished run can be used; return the folder of the run.
+
+        Incremental feeds that have arrived `later` are in the same run.
+        """
         output = run_folder(self.spool, delivery.ordinal)
         work = output / WORK
-        if _is_finished(output, to_format, delivery) and not self._is_outdated(delivery, work):
+        stated = self._inputs_of((delivery, *later), work)
+        if _is_finished(output, to_format, stated) and not self._is_outdated(delivery, work):
             return output
         shutil.rmtree(output, ignore_errors=True)
         work.mkdir(parents=True)
-        (output / _DELIVERY).write_bytes(msgspec.json.encode(delivery))
+        (output / _DELIVERY).write_bytes(stated)
         options = self._options_of(delivery, to_format, output)
         settings = settings_of(options, (), work, {})
         writing = replace(settings.writing, run=output.name, generation=delivery.ordinal)
         settings = replace(settings, writing=writing)
-        spans = self._spans_of(delivery, work)
-        arguments = (spans, settings, self.options.span_bytes_for([delivery.bytes]))
-        account = self.worker.run(self.convert_spans, *arguments, size=delivery.bytes)
+        spans = self._spans_of(delivery, later, work)
+        sizes = [each.bytes for each in (delivery, *later)]
+        arguments = (spans, settings, self.options.span_bytes_for(sizes))
+        try:
+            account = self.worker.run(self.convert_spans, *arguments, size=sum(sizes))
+        except StoppedError as exc:  # an ACL inherits from a doubtful one of the same delivery
+            raise SetAsideError(exc.text) from exc
         self._check(account, delivery)
+        if self.acls is not None:
+            store_stated(account, settings)
         publish(account, settings, output=output, spans=spans, options=options)
-        self._report(account, delivery, output)
+        self._report(account, names(delivery, later), output)
         return output
+
+    def remember(self, delivery: Delivery) -> None:
+        """Keep the ACLs of a delivery that is forwarded; this may be repeated."""
+        if self.acls is not None:
+            self.acls.remember(run_folder(self.spool, delivery.ordinal) / WORK)
 
     def clear(self, ordinal: int) -> None:
         """Remove the folder of a run, except rejects and their report. Can be repeated."""
@@ -131,14 +157,26 @@ class DeliveryRuns:
             if path.name.isdecimal() and self.journal().is_settled(int(path.name)):
                 self.clear(int(path.name))
 
+    def _inputs_of(self, deliveries: Sequence[Delivery], work: Path) -> bytes:
+        """Return what a finished run was made of: its deliveries, and the ACLs before them.
+
+        A run whose ACLs are remembered was made of those before.
+        """
+        stated = b"\n".join(map(msgspec.json.encode, deliveries))
+        if self.acls is None:
+            return stated
+        if self.acls.has_remembered(work):
+            return _lines_of(work.parent / _DELIVERY)[0] + stated
+        return f"{self.acls.signature()}\n".encode() + stated
+
     def _needs_deletions(self, delivery: Delivery) -> bool:
         """Whether a full feed is for an appliance without full feeds."""
         is_feed = not by_name(delivery.format).holds_only_memberships
         is_full = is_feed and is_whole(delivery)
         return is_full and not self.protocol.has_full_feeds
 
-    def _spans_of(self, delivery: Delivery, work: Path) -> list[Span]:
-        """Return the deletions of a full feed where the target needs them, and the delivery."""
+    def _spans_of(self, delivery: Delivery, later: Sequence[Delivery], work: Path) -> list[Span]:
+        """Return the deletions of a full feed where the target needs them, and the deliveries."""
         deletions: list[Span] = []
         if self._needs_deletions(delivery):
             path = work / _LEFT_OUT
@@ -147,14 +185,14 @@ class DeliveryRuns:
                 deletions.append(Span(source=source, path=str(path), format=GSA_FEED.name))
             delivery = replace(delivery, feedtype=INCREMENTAL)
         spool = Span(source=str(self.spool), path=str(self.spool))
-        return [*deletions, *spans_of([delivery], spool, first=len(deletions))]
+        return [*deletions, *spans_of([delivery, *later], spool, first=len(deletions))]
 
     def _write_deletions(self, delivery: Delivery, path: Path) -> int:
         is_settled = self.journal().is_settled
         return write_deletions(self._index, delivery, path, is_settled=is_settled)
 
     def _deletions_source(self, delivery: Delivery) -> str:
-        return f"{self.spool}#{delivery.ordinal}: documents left out"
+        return f"{self.spool}#{delivery.ordinal}{_DELETIONS}"
 
     def _is_outdated(self, delivery: Delivery, work: Path) -> bool:
         """Whether a run would delete URLs that another datasource has taken since it was made."""
@@ -166,8 +204,9 @@ class DeliveryRuns:
         return True
 
     def _options_of(self, delivery: Delivery, to_format: Format, output: Path) -> ConvertOptions:
+        options = self.options if self.acls is None else self.acls.options_of(self.options)
         options = replace(
-            self.options,
+            options,
             output=str(output),
             to_format=to_format.name,
             allow_empty_full=True,  # the client requested it
@@ -191,51 +230,78 @@ class DeliveryRuns:
         for code in (UNKNOWN_ENCODING, UNKNOWN_FORMAT):
             for sample in account.reject_samples.get(code, ()):
                 raise SetAsideError(sample.message)
-        kinds = account.rejected.items()
-        missing = sum(count for action, count in kinds if action not in DELETIONS)
-        if is_whole(delivery) and missing:
+        if not is_whole(delivery):
+            return
+        if self.acls is None:
+            kinds = account.rejected.items()
+            missing = sum(count for action, count in kinds if action not in DELETIONS)
+        else:  # an ACL of an earlier delivery that is rejected is none of this one
+            missing = sum(hole.count for hole in account.holes)
+        if missing:
             (first, *_), *_ = account.reject_samples.values()
             raise SetAsideError(
                 f"a full feed with {counted(missing, 'reject')}, as {first.message}; expected all"
                 " of it, as it deletes what it leaves out"
             )
 
-    def _report(self, account: Account, delivery: Delivery, output: Path) -> None:
+    def _report(self, account: Account, label: str, output: Path) -> None:
         """Report deletions, losses, and records that are not forwarded."""
-        source = self._deletions_source(delivery)
-        count = sum(count_records(chunk) for chunk in account.chunks if chunk.source == source)
-        if count:
-            _log.info("%s", f"{name(delivery)}: {count} documents that it leaves out are deleted")
+        chunks = account.chunks
+        left_out = sum(count_records(of) for of in chunks if of.source.endswith(_DELETIONS))
+        if left_out:
+            _log.info("%s", f"{label}: {left_out} documents that it leaves out are deleted")
+        if changed := count_changed(chunks):
+            _log.info("%s", f"{label}: {changed} documents of earlier ones get new ACLs")
         for notice in account.notices.values():
             _log.info("%s", f"{notice.first.message}; {notice.count} in all")
         for field, loss in account.losses.items():
             first = loss.samples[0]
             _log.info(
                 "%s",
-                f"{name(delivery)}: without {field}: {loss.count}, as {first.url}: {first.detail}",
+                f"{label}: without {field}: {loss.count}, as {first.url}: {first.detail}",
             )
         if account.filtered:
-            _log.info("%s", f"{name(delivery)}: {_format_counts(account.filter_codes)} left out")
+            _log.info("%s", f"{label}: {_format_counts(account.filter_codes)} left out")
         if account.rejected:
             nothing = "" if account.chunks else "; no record is sent"
             _log.warning(
                 "%s",
-                f"{name(delivery)}: {_format_counts(account.reject_codes)} rejected, in"
+                f"{label}: {_format_counts(account.reject_codes)} rejected, in"
                 f" {output}/rejects/{nothing}",
             )
 
 
-def _is_finished(output: Path, to_format: Format, delivery: Delivery) -> bool:
-    """Whether there is a finished run of this delivery for this target.
+def names(delivery: Delivery, later: Sequence[Delivery]) -> str:
+    """Return the name of the deliveries of a run in a message."""
+    if not later:
+        return name(delivery)
+    return f"deliveries {delivery.ordinal} to {later[-1].ordinal}"
+
+
+def count_changed(chunks: Iterable[Chunk]) -> int:
+    """Return the number of documents of earlier deliveries whose decisions have changed."""
+    return sum(count_records(chunk) for chunk in chunks if chunk.source == CHANGED_ACLS)
+
+
+def _is_finished(output: Path, to_format: Format, stated: bytes) -> bool:
+    """Whether there is a finished run of these inputs for this target.
 
     The ordinal may have belonged to a delivery that was removed from the journal.
     """
     source = output / _DELIVERY
     if not (output / REPORT).exists() or not source.exists():
         return False
-    if source.read_bytes() != msgspec.json.encode(delivery):
+    if source.read_bytes() != stated:
         return False
     return all(chunk.format == to_format.name for chunk in read_manifest(output))
+
+
+def _lines_of(path: Path) -> list[bytes]:
+    """Return the lines of a file, an empty one without it."""
+    try:
+        return path.read_bytes().splitlines(keepends=True) or [b""]
+    except FileNotFoundError:
+        return [b""]
 
 
 def _format_counts(codes: dict[str, int]) -> str:

@@ -35,8 +35,11 @@ class DeliveryOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """The outcome of a delivery.
 
     `accepted` and `refused` count records by the reply of the appliance, `rejected` and `filtered`
-    count records that were not sent, `losses` what records were sent without. `at` is a time in
-    RFC 3339.
+    count records that were not sent, `losses` what records were sent without. Of the rejected
+    documents, `withheld` are shown to no user; `waiting` are forwarded so until the ACL of a parent
+    arrives. `changed` counts documents of earlier deliveries that got a new decision. `decided`
+    says that the appliance got decisions of ACLs. The counts are those of a run, which has
+    forwarded the deliveries `together`, too. `at` is a time in RFC 3339.
     """
 
     ordinal: int
@@ -46,6 +49,11 @@ class DeliveryOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     rejected: int = 0
     filtered: int = 0
     losses: dict[str, int] = {}
+    withheld: int = 0
+    waiting: int = 0
+    changed: int = 0
+    decided: bool = False
+    together: tuple[int, ...] = ()
     reason: str = ""
     at: str = ""
 
@@ -53,15 +61,15 @@ class DeliveryOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
 class ForwardJournal:
     """The journal file of a spool, which one gateway has to itself.
 
-    `last` is the last ordinal in the journal. `set_aside` has the deliveries that are set aside, by
-    ordinal.
+    `last` is the last ordinal in the journal, `last_decided` that of a delivery whose ACLs were
+    decided. `set_aside` has the deliveries that are set aside, by ordinal.
 
     Raises FatalError if the file cannot be opened or read.
     """
 
     def __init__(self, spool: Path, *, disk: Disk = DISK) -> None:
         self.path = path = spool / FOLDER / FILE_NAME
-        self.last = 0
+        self.last = self.last_decided = 0
         self.set_aside: dict[int, DeliveryOutcome] = {}
         self._open: set[int] = set()  # of those up to the last
         decode = msgspec.json.Decoder(DeliveryOutcome).decode
@@ -86,8 +94,12 @@ class ForwardJournal:
 
     def _apply(self, outcome: DeliveryOutcome) -> None:
         ordinal = outcome.ordinal
-        self._open.update(range(self.last + 1, ordinal + 1))
-        self.last = max(self.last, ordinal)
+        last = max((ordinal, *outcome.together))
+        self._open.update(range(self.last + 1, last + 1))
+        self.last = max(self.last, last)
+        if outcome.decided:
+            self.last_decided = max(self.last_decided, last)
+        self._open.difference_update(outcome.together)
         self.set_aside.pop(ordinal, None)
         if outcome.state is ForwardState.RETRIED:
             self._open.add(ordinal)

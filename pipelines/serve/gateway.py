@@ -2,14 +2,17 @@
 
 A delivery is converted as `convert` does, in a worker process, and pushed as `push` does, in a
 folder of its own; receipts decide what is sent again after a kill. Each datasource, groupsource and
-profile has its own queue. The backlog that the receiver reports counts deliveries that are not
-forwarded, so that clients slow down.
+profile has its own queue. For a target with decisions there is one queue: a delivery of one
+datasource may change the ACLs that documents of others inherit. The backlog that the receiver
+reports counts deliveries that are not forwarded, so that clients slow down.
 """
 
 import logging
 import math
+import sqlite3
 import time
 from collections.abc import Hashable, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +24,12 @@ from feedferry.pipelines.folders.manifest import read_manifest, receipts_folder
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.pipelines.push.record import record_push
 from feedferry.pipelines.report.conversion_report import read_report
-from feedferry.pipelines.serve.delivery_runs import Convert, DeliveryRuns, convert_spans
+from feedferry.pipelines.serve.delivery_runs import (
+    Convert,
+    DeliveryRuns,
+    convert_spans,
+    count_changed,
+)
 from feedferry.pipelines.serve.forward_journal import (
     DeliveryOutcome,
     ForwardJournal,
@@ -42,13 +50,14 @@ from feedferry.schemas.errors import (
 from feedferry.schemas.feed import CLEANUP, FULL, REPLACE
 from feedferry.schemas.receipt import ChunkState
 from feedferry.schemas.record import Action
+from feedferry.transforms.conversion.span_account import WAITS
 from feedferry.transforms.formats import by_name
 from feedferry.transforms.net.retry import RetryPolicy
 from feedferry.transforms.sinks.push.model import (
     ERASING_FEEDTYPES,
     ResponseMeaning,
 )
-from feedferry.transforms.sinks.push.outcome import PushProgress
+from feedferry.transforms.sinks.push.outcome import ChunkOutcome, PushProgress
 from feedferry.transforms.sinks.push.push_plan import pushed_formats
 from feedferry.transforms.sinks.push.pusher import Pusher
 from feedferry.transforms.sinks.push.session import PushInterrupted
@@ -56,7 +65,7 @@ from feedferry.transforms.sinks.push.settings import Keep, PushSettings
 from feedferry.transforms.sinks.push.throttle.gate import StopSignal
 from feedferry.transforms.sinks.push.wire.protocol import Appliance
 from feedferry.transforms.sinks.push.wire.responses import judge_response
-from feedferry.transforms.sources.spool import queue_of
+from feedferry.transforms.sources.spool import is_whole, queue_of
 
 RETRY = RetryPolicy(first_seconds=5.0, max_seconds=300.0, jitter=lambda: 1.0)
 """The pauses of a queue; one gateway needs no jitter."""
@@ -67,12 +76,17 @@ DRAIN_SECONDS = 30.0
 UPDATE_SECONDS = 60.0
 """An appliance finishes what was pushed, as by an update of search indexes, at most this often."""
 
+MAX_TOGETHER = 200
+"""Deliveries that one run forwards: each run reads the ACLs of all."""
+
+MAX_TOGETHER_BYTES = 32 << 20
+
 _log = logging.getLogger(__name__)
 _MAX_SET_ASIDE = 1000
 
 
-def check_forwarding(appliance: Appliance) -> None:
-    """Raise ConfigError for an appliance that a gateway cannot forward to."""
+def check_forwarding(appliance: Appliance, options: ConvertOptions) -> None:
+    """Raise ConfigError for an appliance that a gateway cannot forward to with these options."""
     protocol = appliance.protocol
     format_ = by_name(protocol.default_format)
     taken = map(by_name, pushed_formats(protocol))
@@ -82,15 +96,24 @@ def check_forwarding(appliance: Appliance) -> None:
         reason = f"takes {format_.name}, which is only read"
     elif Action.DELETE not in format_.holds.actions:
         reason = f"takes {format_.name}, which has no deletions"
-    elif protocol.begin is not None:
-        reason = "prepares each run, and a gateway has no runs"
     elif has_groups and protocol.make_cleanup is None:
         reason = "takes groups, and has no request that removes those of a groupsource"
+    if options.acls_path and not format_.needs_decisions:
+        raise ConfigError(
+            f"⟦state⟧: not for {appliance.url}, which takes {format_.name}: it resolves ACLs"
+            " itself; expected a search server"
+        )
     if reason:
         raise ConfigError(
             f"⟦forward⟧: {appliance.url}: the kind {protocol.name} {reason}; expected another kind:"
             " convert the spool and push the run, feedferry convert SPOOL --push-to URL"
         )
+
+
+def _is_joined(delivery: Delivery) -> bool:
+    """Whether a delivery may be forwarded in a run with others."""
+    is_feed = delivery.path is not None and not by_name(delivery.format).holds_only_memberships
+    return is_feed and not delivery.profile and not is_whole(delivery)
 
 
 class Gateway(SpoolConsumer):
@@ -114,27 +137,30 @@ class Gateway(SpoolConsumer):
         retry: RetryPolicy = RETRY,
         drain_seconds: float = DRAIN_SECONDS,
     ) -> None:
-        check_forwarding(settings.appliance)
+        check_forwarding(settings.appliance, options)
         super().__init__(spool, worker, retry=retry, drain_seconds=drain_seconds)
+        self._protocol = settings.appliance.protocol
+        self._has_runs = self._protocol.begin is not None
         self.settings = replace(
             settings,
             keep=Keep.REFUSED,
             max_wait_seconds=None,
             allow_empty_full=True,
-            finish=False,
+            finish=self._has_runs,
         )
         self.runs = DeliveryRuns(
             spool=spool,
             options=options,
-            protocol=settings.appliance.protocol,
+            protocol=self._protocol,
             worker=worker,
             convert_spans=convert,
             journal=lambda: self.journal,
         )
-        self._protocol = settings.appliance.protocol
+        self._opened = ExitStack()
         self._stop = StopSignal()
         self._pusher: Pusher | None = None
         self._aside: dict[int, Delivery] = {}
+        self._alone = 0  # deliveries up to this ordinal have runs of their own
         self._needs_update = False
         self._update_at = -math.inf
 
@@ -143,6 +169,14 @@ class Gateway(SpoolConsumer):
         return ForwardJournal(self.spool)
 
     def __enter__(self) -> Self:
+        with ExitStack() as opened:
+            if self.runs.acls is not None:
+                opened.enter_context(self.runs.acls.locked())
+            self._begin()
+            self._opened = opened.pop_all()
+        return super().__enter__()
+
+    def _begin(self) -> None:
         with self._lock:
             self._read_new()
             self._check_order()
@@ -150,7 +184,6 @@ class Gateway(SpoolConsumer):
             self._needs_update = self.journal.last > 0  # it may have been killed before
             if self.journal.set_aside:
                 _log.info("%d deliveries are set aside so far", len(self.journal.set_aside))
-        return super().__enter__()
 
     def __exit__(self, *exc: object) -> None:
         self._ending.set()
@@ -162,6 +195,7 @@ class Gateway(SpoolConsumer):
             )
             return
         self.journal.close()
+        self._opened.close()
         if self._pusher is not None:
             self._pusher.__exit__(*exc)
 
@@ -179,13 +213,43 @@ class Gateway(SpoolConsumer):
         return not self.journal.is_settled(delivery.ordinal)
 
     def queue_of(self, delivery: Delivery) -> Hashable:
-        return queue_of(delivery)
+        return queue_of(delivery) if self.runs.acls is None else None
 
     def process(self, delivery: Delivery) -> bool:
+        """Forward a delivery, and incremental feeds that wait after it, in one run.
+
+        If they cannot be converted together, each is forwarded by a run of its own.
+        """
+        if self.journal.is_settled(delivery.ordinal):  # together with an earlier one
+            return True
         if not self.runs.is_ready(delivery):
             return False
-        self._settle(delivery, self._forward(delivery, self._open_pusher()))
+        later = self._later(delivery)
+        try:
+            outcome = self._forward(delivery, later, self._open_pusher())
+        except TargetError:
+            raise
+        except (SetAsideError, FeedferryError, OSError, sqlite3.Error):
+            if not later:
+                raise
+            self._alone = later[-1].ordinal
+            outcome = self._forward(delivery, (), self._open_pusher())
+        self._settle(delivery, outcome)
         return True
+
+    def _later(self, delivery: Delivery) -> Sequence[Delivery]:
+        """Return the deliveries that are forwarded in the run of another one."""
+        if self.runs.acls is None or delivery.ordinal <= self._alone or not _is_joined(delivery):
+            return ()
+        waiting = self.following(delivery, MAX_TOGETHER)
+        later: list[Delivery] = []
+        size = delivery.bytes
+        for each in waiting:
+            size += each.bytes
+            if size > MAX_TOGETHER_BYTES or not _is_joined(each):
+                break
+            later.append(each)
+        return later
 
     def put_aside(self, delivery: Delivery, reason: str) -> None:
         self._aside[delivery.ordinal] = delivery
@@ -194,9 +258,12 @@ class Gateway(SpoolConsumer):
         )
 
     def idle(self) -> None:
-        """Have the appliance finish what was pushed, but not too often."""
+        """Have the appliance finish what was pushed, but not too often.
+
+        One that prepares each run has finished each delivery.
+        """
         is_due = self._needs_update and time.monotonic() >= self._update_at
-        if not is_due or self._protocol.finish is None:
+        if not is_due or self._has_runs or self._protocol.finish is None:
             return
         try:
             self._open_pusher().finish()
@@ -239,7 +306,9 @@ class Gateway(SpoolConsumer):
         self._needs_update = True
         self.runs.clear(delivery.ordinal)
 
-    def _forward(self, delivery: Delivery, pusher: Pusher) -> DeliveryOutcome:
+    def _forward(
+        self, delivery: Delivery, later: Sequence[Delivery], pusher: Pusher
+    ) -> DeliveryOutcome:
         to_format = self.runs.format_for(delivery)
         if to_format is None:
             _log.info("%s: groups, which the appliance does not take; left out", name(delivery))
@@ -249,7 +318,8 @@ class Gateway(SpoolConsumer):
             if verdict.meaning is not ResponseMeaning.ACCEPTED:
                 raise TargetError(verdict.message)
             return DeliveryOutcome(delivery.ordinal, ForwardState.FORWARDED)
-        return self._push(delivery, self.runs.convert(delivery, to_format), pusher)
+        outcome = self._push(delivery, self.runs.convert(delivery, to_format, later), pusher)
+        return replace(outcome, together=tuple(each.ordinal for each in later))
 
     def _push(self, delivery: Delivery, root: Path, pusher: Pusher) -> DeliveryOutcome:
         chunks: Sequence[Chunk] = read_manifest(root)
@@ -261,14 +331,13 @@ class Gateway(SpoolConsumer):
         pushed = pusher.push(chunks, root=root, folder=receipts_folder(root, self.settings))
         if any(chunk.state is not ChunkState.ACCEPTED for chunk in pushed.outcomes):
             record_push(root, pushed, self.settings)
-        if any(
-            outcome.state is ChunkState.REFUSED and outcome.chunk.feedtype in ERASING_FEEDTYPES
-            for outcome in pushed.outcomes
-        ):
+        if any(self._is_lost(outcome) for outcome in pushed.outcomes):
             raise SetAsideError(f"{pushed.stopped}; its records are in {root}/rejects/")
         if pushed.stopped is not None:
             raise TargetError(pushed.stopped)
+        self.runs.remember(delivery)
         account = read_report(root).account
+        notices = {code: notice.count for code, notice in account.notices.items()}
         outcome = DeliveryOutcome(
             delivery.ordinal,
             ForwardState.FORWARDED,
@@ -277,7 +346,22 @@ class Gateway(SpoolConsumer):
             rejected=sum(account.rejected.values()),
             filtered=sum(account.filtered.values()),
             losses={field: loss.count for field, loss in account.losses.items()},
+            withheld=notices.get("withheld", 0),
+            waiting=notices.get(WAITS, 0),
+            changed=count_changed(chunks),
+            decided=self.runs.acls is not None,
         )
         if outcome.refused:
             _log.warning("%s", f"{name(delivery)}: {outcome.refused} refused, in {root}/rejects/")
         return outcome
+
+    def _is_lost(self, outcome: ChunkOutcome) -> bool:
+        """Whether a full feed cannot be forwarded, as records are refused.
+
+        An appliance that exchanges what it has for a full feed does so only for a whole one.
+        """
+        chunk, state = outcome.chunk, outcome.state
+        if state is ChunkState.REFUSED and chunk.feedtype in ERASING_FEEDTYPES:
+            return True
+        is_full = chunk.requested_feedtype == FULL
+        return self._has_runs and is_full and state.is_settled and bool(outcome.refused)

@@ -68,6 +68,13 @@ def retry(spool: Path, wanted: str) -> int:
             later = [one for one in queue if one.ordinal > first.ordinal]
             if each.by is SetAsideBy.INDEX:
                 _digest_again(first, later, index)
+            elif first.ordinal < journal.last_decided:
+                raise ConfigError(
+                    f"--retry {wanted}: delivery {first.ordinal} is older than delivery"
+                    f" {journal.last_decided}, which a search server has: older versions and ACLs"
+                    " would be shown for a while; expected the feed to be posted again, corrected:"
+                    f" {spool / str(first.path)}"
+                )
             else:
                 _forward_again(first, later, journal)
     for each in chosen:

@@ -11,7 +11,7 @@ import msgspec
 
 from feedferry.pipelines.observer.logs import configure_logging, log_settings
 from feedferry.pipelines.observer.signals import draining, write_in_handler
-from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.pipelines.options.convert_options import ACLS_SUFFIX, ConvertOptions
 from feedferry.pipelines.options.flags import decode
 from feedferry.pipelines.options.push_options import parse_push_to
 from feedferry.pipelines.serve.gateway import Gateway
@@ -35,14 +35,21 @@ def run(words: Mapping[str, object]) -> int:
     if settings.retry is not None:
         return retry(Path(settings.spool), settings.retry)
     target = parse_push_to(words, name="forward")
-    if settings.accept_loss and target is None:
-        raise ConfigError("--accept-loss: given without --forward URL; expected both")
+    for flag in ("accept_loss", "state", "transform"):
+        if getattr(settings, flag) and target is None:
+            raise ConfigError(f"⟦{flag}⟧: given without ⟦forward URL⟧; expected both")
     service = __name__.rpartition(".")[0]
     configure_logging(msgspec.structs.replace(log_settings(), service=service))
     gateway = None
     if target is not None:
+        state = settings.state
         options = ConvertOptions(
-            inputs=(), output="", to_format="", accept_loss=settings.accept_loss
+            inputs=(),
+            output="",
+            to_format="",
+            accept_loss=settings.accept_loss,
+            transform=settings.transform,
+            kept_acls=None if state is None else f"{state}{ACLS_SUFFIX}",
         )
         worker = WorkerProcess(limit_seconds=settings.feed_seconds)
         gateway = Gateway(Path(settings.spool), options, target, worker=worker)

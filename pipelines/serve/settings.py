@@ -6,6 +6,7 @@ from feedferry.pipelines.options.section import Section
 from feedferry.pipelines.options.value_parsers import (
     FIELDS,
     OUTPUT_FOLDER,
+    PATH,
     PORT,
     SIZE,
     TIMEOUT,
@@ -57,6 +58,8 @@ class ServeSettings(LogOptions, frozen=True, kw_only=True):
     feed_seconds: float = DEFAULT_LIMIT_SECONDS
     retry: str | None = None
     accept_loss: frozenset[str] = frozenset()
+    state: str | None = None
+    transform: str | None = None
 
 
 declare(
@@ -84,4 +87,6 @@ declare(
     ServeSettings,
     Section.GATEWAY,
     accept_loss=Flag("Forward without these fields, even acl and content.", FIELDS),
+    state=Flag("State next to which ACLs are kept for a search server.", PATH, default="in SPOOL"),
+    transform=Flag("YAML file with steps that change records.", PATH),
 )

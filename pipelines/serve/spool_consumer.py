@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -136,6 +137,12 @@ class SpoolConsumer(ABC):
         """Announce new deliveries in the journal."""
         self._wake.set()
         self.history.sample()
+
+    def following(self, delivery: Delivery, count: int) -> list[Delivery]:
+        """Return the first deliveries that wait after one of the same queue."""
+        with self._lock:
+            queue = self._queues.get(self.queue_of(delivery), DeliveryQueue())
+            return list(islice(queue.waiting, 1, count))
 
     def backlog(self) -> int:
         """Return how many deliveries are not processed, including the current one."""

@@ -153,6 +153,10 @@ INSERT INTO acls VALUES (
 ON CONFLICT DO UPDATE SET acl = excluded.acl, parent = excluded.parent
 WHERE acl <> x'C0' OR :was_hidden
 """
+_SETTLE = """
+UPDATE acls SET acl = NULL
+WHERE is_parent AND number <= (SELECT ifnull(max(number), -1) FROM doubts)
+"""
 _COPY_BYTES = 1 << 20
 _NIL = msgspec.msgpack.encode(None)
 
@@ -355,6 +359,18 @@ def count_kept(path: Path) -> tuple[int, int]:
         counts = "total(acl <> x'C0'), total(acl IS NULL)"
         known, unknown = kept.execute(f"SELECT {counts} FROM acls").fetchone()
     return int(known), int(unknown)
+
+
+def settle_doubts(path: Path) -> None:
+    """Make ACLs unknown that are doubtful, so that a later run with documents below does not stop.
+
+    This may be repeated.
+    """
+    if not path.exists():
+        return
+    with closing(sqlite3.connect(path)) as kept, kept:
+        kept.execute(_SETTLE)
+        kept.execute("DELETE FROM doubts")
 
 
 def read_kept(path: Path, url: str | None = None) -> Iterator[KeptAcl]:

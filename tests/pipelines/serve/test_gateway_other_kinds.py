@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.pipelines.serve.gateway import check_forwarding
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.record import Action
@@ -46,9 +47,11 @@ def test_full_feeds_become_documents_and_deletions(server: BulkServer, tmp_path:
     ]
 
 
-def refusal(protocol: ApplianceProtocol) -> str:
+def refusal(protocol: ApplianceProtocol, kept_acls: str | None = None) -> str:
+    options = ConvertOptions(inputs=(), output="", to_format="", kept_acls=kept_acls)
+    appliance = Appliance(protocol=protocol, url="http://search.example.com/hr")
     with pytest.raises(ConfigError) as info:
-        check_forwarding(Appliance(protocol=protocol, url="http://search.example.com/hr"))
+        check_forwarding(appliance, options)
     return in_flags(info.value.text)
 
 
@@ -60,11 +63,13 @@ def test_what_a_gateway_cannot_forward_to_is_refused() -> None:
     begin = "--forward: http://search.example.com/hr: the kind bulk-server "
     groups = (*BULK_SERVER.endpoints, Endpoint(name="groups", formats=("gsa-groups",)))
     with known():
-        refused = refusal(replace(BULK_SERVER, begin=lambda session: None))
-        assert refused == f"{begin}prepares each run, and a gateway has no runs{fix}"
         refused = refusal(replace(BULK_SERVER, endpoints=groups))
         no_cleanup = "takes groups, and has no request that removes those of a groupsource"
         assert refused == f"{begin}{no_cleanup}{fix}"
+        assert refusal(BULK_SERVER, "acls.db") == (
+            "--state: not for http://search.example.com/hr, which takes bulk: it resolves ACLs"
+            " itself; expected a search server"
+        )
     with registered(replace(BULK, holds=Holds(actions={Action.ADD}))):
         assert refusal(BULK_SERVER) == f"{begin}takes bulk, which has no deletions{fix}"
     with registered(replace(BULK, encoder=None)):

@@ -475,6 +475,8 @@ class Pusher:
         self._connect()
         begin = self._settings.appliance.protocol.begin
         if begin is not None:
+            session.earlier = None if self.client.has_failures else self.client.begun
+            self.client.has_failures = False
             self.client.begun = begin(session)
         are_groups = [_has_groups(chunk) for chunk in remaining]
         self._send(flagged(remaining, map(not_, are_groups)), sender)

@@ -112,10 +112,12 @@ class PushSession:
     `chunks` are those of the run, whose paths are relative to `root`; `folder` is that of the push,
     with its receipts. When all of them are settled,
     `refused` is the number of records that were refused, and `accepted_refusals` how many of them
-    the operator has accepted.
+    the operator has accepted. `earlier` is what the run before it has begun with (see
+    `RunSession`).
     """
 
     chunks: Sequence[Chunk] = ()
+    earlier: object = None
     root = folder = Path()
     refused = accepted_refusals = 0
 

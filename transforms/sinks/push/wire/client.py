@@ -39,6 +39,7 @@ _CERTIFICATE_FIXES = {  # by the error of OpenSSL
     62: _WRONG_NAME,  # X509_V_ERR_HOSTNAME_MISMATCH
     64: _WRONG_NAME,  # X509_V_ERR_IP_ADDRESS_MISMATCH
 }
+_SERVER_ERROR = 500
 _HEADERS = {
     "User-Agent": "feedferry",
     "Accept": "*/*",
@@ -48,7 +49,11 @@ _HEADERS = {
 
 
 class ApplianceClient:
-    """Sends requests to one appliance; safe from several threads."""
+    """Sends requests to one appliance; safe from several threads.
+
+    `begun` is what the current run has begun with. `has_failures` is set by a request without a
+    reply, or with one of an error that passes: it may still be carried out.
+    """
 
     def __init__(
         self, appliance: Appliance, *, clock: Callable[[], float] = time.monotonic
@@ -59,6 +64,7 @@ class ApplianceClient:
         self._headers = {} if auth is None else {"Authorization": auth.header()}
         self._mask = Mask(() if auth is None else auth.secrets())
         self.begun: object = None
+        self.has_failures = False
         self._transport = httpx2.HTTPTransport(
             verify=trusted_certificates(appliance.ca_file),
             proxy=appliance.proxy,
@@ -101,6 +107,8 @@ class ApplianceClient:
         appliance = replace(self._appliance, reply_seconds=seconds, url=url)
         exchange = _HttpExchange(self._transport, appliance, self._clock)
         response = exchange.run(method, path, body, self._headers)
+        if response.status is None or response.status >= _SERVER_ERROR:
+            self.has_failures = True
         return response if self._appliance.auth is None else self._masked(response)
 
     def request_bytes(self, part: ChunkPart, *, feedtype: str | None) -> int:

@@ -77,12 +77,17 @@ Hide = Callable[[list[tuple[int, str]], ChunkPart, SendContext], tuple[str, Requ
 
 
 class RunSession(Protocol):
-    """A run at an appliance; `PushSession` is its class."""
+    """A run at an appliance; `PushSession` is its class.
+
+    `earlier` is what `begin` has returned for the run before it, of the same client, if each of its
+    requests had a reply: none of them can arrive late. Otherwise it is None.
+    """
 
     chunks: Sequence[Chunk]
     refused: int
     accepted_refusals: int
     folder: Path
+    earlier: object
 
     @property
     def appliance(self) -> "Appliance": ...

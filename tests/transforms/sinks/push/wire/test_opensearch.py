@@ -144,6 +144,13 @@ def test_a_request_names_an_alias_and_the_versions_follow_the_record_in_the_run(
     assert b"".join(body.recode([encoded(URLS[2])])).count(b'"version":%d' % first) == 2
 
 
+def test_an_empty_full_feed_is_sent_as_a_refresh() -> None:
+    begun = RunIndexes(begun=BEGUN, suffixes={"web": "-web"}, before={5: 0})
+    empty = replace(part_of(chunk(5, URLS, "full")), length=0)
+    path, body = make_request(empty, begun)
+    assert (path, body.length, b"".join(body.blocks())) == ("-web/_refresh", 0, b"")
+
+
 @pytest.mark.parametrize(
     ("items", "meaning", "refused", "notices"),
     [
@@ -254,6 +261,7 @@ class ClusterSession:
 
     refused = accepted_refusals = 0
     folder = Path()
+    earlier: object = None
     max_widened: ShareLimit | None = None
 
     def __init__(
@@ -316,7 +324,10 @@ def test_the_first_run_makes_a_strict_index_behind_two_aliases_and_writes_by_its
         return 200, {new: {"aliases": {"intranet-web": {}, "intranet": {}}}}
 
     session = ClusterSession([chunk(1, URLS), chunk(2, URLS[:1])], reply)
-    assert begin(session) == RunIndexes(begun=BEGUN, suffixes={"web": WRITING}, before={1: 0, 2: 4})
+    suffixes = {"web": WRITING}
+    assert begin(session) == RunIndexes(
+        begun=BEGUN, suffixes=suffixes, before={1: 0, 2: 4}, kept=suffixes
+    )
     [_, (method, path, made), _, (_, _, change), _] = session.requests
     assert (method, path) == ("PUT", f"-web{STAMP}")
     assert made["aliases"] == {"intranet-web": {}, "intranet": {}}
@@ -324,6 +335,26 @@ def test_the_first_run_makes_a_strict_index_behind_two_aliases_and_writes_by_its
     tokens = {made["mappings"]["properties"][name]["type"] for name in field_names()}
     assert tokens == {"keyword"}
     assert change == {"actions": [{"add": {"index": new, "alias": "intranet" + WRITING}}]}
+
+
+@pytest.mark.parametrize(
+    ("begun", "feedtype", "is_reused"),
+    [(BEGUN - 1, "incremental", True), (BEGUN, "incremental", False), (BEGUN - 1, "full", False)],
+    ids=["earlier", "same-time", "full"],
+)
+def test_a_run_writes_by_the_alias_of_the_run_before_it(
+    begun: int, feedtype: str, is_reused: bool
+) -> None:
+    session = ClusterSession([chunk(1, URLS, feedtype)])
+    kept = {"web": "-web-kept", "wiki": "-wiki-kept"}
+    session.earlier = RunIndexes(begun=begun, suffixes={}, before={}, kept=kept)
+    indexes = begin(session)
+    if is_reused:
+        assert (session.requests, indexes.suffixes) == ([], {"web": "-web-kept"})
+        assert indexes.kept == kept
+    else:
+        assert indexes.suffixes == {"web": WRITING}
+        assert "-web-kept" not in indexes.kept.values()
 
 
 def held_by(*stamps: str) -> dict[str, object]:

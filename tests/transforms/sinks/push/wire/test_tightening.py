@@ -65,6 +65,7 @@ class Session:
     """A run at a cluster in this process; its only chunk has these actions."""
 
     refused = accepted_refusals = 0
+    earlier: object = None
 
     def __init__(
         self, cluster: RehearsalCluster, folder: Path, *actions: list[object], is_full: bool = False

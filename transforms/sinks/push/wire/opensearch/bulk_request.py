@@ -25,7 +25,14 @@ _DECISION = re.compile(rb"," + _FIELD + rb"|" + _FIELD + rb",?")
 
 
 def make_request(part: ChunkPart, indexes: RunIndexes) -> tuple[str, RequestBody]:
-    """Return the path and the body of a request."""
+    """Return the path and the body of a request.
+
+    A server refuses a bulk without actions, so an empty full feed is sent as a refresh of its new
+    index.
+    """
+    if not part.size:
+        path = f"{indexes.suffixes[part.chunk.datasource or '']}/_refresh"
+        return path, RequestBody(content_type="application/json", length=0)
     begin = _first_version(part, indexes) + part.first
     base, superseded = begin - indexes.before[part.chunk.ordinal] - part.first, indexes.superseded
     places = (bisect_left(superseded, version - base) for version in (begin, begin + part.records))

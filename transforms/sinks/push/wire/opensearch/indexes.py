@@ -82,13 +82,15 @@ class RunIndexes(msgspec.Struct, frozen=True, kw_only=True):
     `suffixes` are those of the aliases, by datasource. `begun` is the time at which the push began,
     in microseconds since 1970, where the versions of the run begin. `before` counts the records of
     earlier chunks, by the ordinal of a chunk. `superseded` are the numbers of records that later
-    records of the run replace, in ascending order.
+    records of the run replace, in ascending order. `kept` are the suffixes of aliases that the next
+    run of the same client may write by, too.
     """
 
     begun: int
     suffixes: Mapping[str, str]
     before: Mapping[int, int]
     superseded: Sequence[int] = ()
+    kept: Mapping[str, str] = {}
 
 
 def is_full(chunk: Chunk) -> bool:
@@ -106,16 +108,26 @@ def exchange_text(appliance: Appliance, datasource: str) -> str:
 
 
 def begin(session: RunSession) -> RunIndexes:
-    """Make the indexes that the chunks of a run are written to; raise TargetError if it fails."""
+    """Make the indexes that the chunks of a run are written to; raise TargetError if it fails.
+
+    A run of a gateway writes by the aliases of the run before it: changing aliases takes longer
+    than a small delivery. Each request of that run had a reply, so none of them arrives late.
+    """
     begun = _begun(session, _now())
     *before, _ = accumulate(map(count_records, session.chunks), initial=0)
     of_run = by_datasource(session.chunks)
     check_feeds(session.appliance, session.chunks)
-    suffixes = {}
+    earlier = session.earlier
+    held = dict(earlier.kept) if isinstance(earlier, RunIndexes) and earlier.begun < begun else {}
+    suffixes, kept = {}, dict(held)
     for datasource, chunks in of_run.items():
+        kept.pop(datasource, None)
         full = {is_full(chunk) for chunk in chunks}
         make = partial(_make_index, session, datasource, begun, is_loading=True)
         find = partial(_find_index, session, datasource, begun)
+        if full == {False} and datasource in held:
+            suffixes[datasource] = kept[datasource] = held[datasource]
+            continue
         if full == {True}:
             own_indexes(session, datasource)
             session.step(f"make an index for {datasource}", make)
@@ -124,9 +136,11 @@ def begin(session: RunSession) -> RunIndexes:
         suffixes[datasource] = _take_over(session, datasource, begun, loads=full == {True})
         if fault := fault_of_scripts(try_script(session, suffixes[datasource])):
             raise TargetError(f"{session.appliance.url}: {fault}")
+        if full == {False}:
+            kept[datasource] = suffixes[datasource]
     ordinals = (chunk.ordinal for chunk in session.chunks)
     return RunIndexes(
-        begun=begun, suffixes=suffixes, before=dict(zip(ordinals, before, strict=True))
+        begun=begun, suffixes=suffixes, before=dict(zip(ordinals, before, strict=True)), kept=kept
     )
 
 
