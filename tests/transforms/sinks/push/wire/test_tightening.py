@@ -34,6 +34,8 @@ from feedferry.transforms.sinks.push.wire.opensearch.tightening import (
     tighten,
 )
 from feedferry.transforms.sinks.push.wire.protocol import Appliance
+from feedferry.transforms.storage.run_folders.mirrors import mirroring
+from feedferry.transforms.storage.storage import LocalStorage
 from support.cluster_requests import NO_FAULTS, VERSION, Ask, asking, bulk, encoded, make_index
 
 INDEXES = RunIndexes(begun=2 * 10**15, suffixes={"web": "-web"}, before={1: 0})
@@ -91,6 +93,7 @@ class Session:
         self.max_widened: ShareLimit | None = None
         self.steps: dict[str, str] = {}
         self.paths: list[str] = []
+        self.fails_at = "none"
         self._cluster = cluster
         self._body = encoded([line for action in actions for line in action])
 
@@ -128,6 +131,7 @@ class Session:
         is_below_address: bool = True,
     ) -> ApplianceResponse:
         self.paths.append(path.partition("?")[0])
+        assert self.fails_at not in path
         name, _, query = f"/docs{path}".partition("?")
         data = b"" if body is None else b"".join(body.blocks())
         reply = self._cluster.answer(method, name, query, io.BytesIO(data), NO_FAULTS)
@@ -321,6 +325,29 @@ def test_the_list_stays_as_it_was_when_a_run_is_continued(
     )
     tighten(session, INDEXES)
     assert session.steps[NARROW] == "1 document"
+
+
+def test_another_worker_continues_with_the_files_of_the_run_in_its_storage(
+    cluster: RehearsalCluster, ask: Ask, tmp_path: Path
+) -> None:
+    bulk(ask, index(1, only("a")))
+    sent = index(1, public_fields()), index(1, only("b"))
+    storage = LocalStorage(tmp_path / "storage")
+    (storage.root / "push").mkdir(parents=True)
+    session = Session(cluster, tmp_path / "here" / "push", *sent)
+    session.folder.mkdir(parents=True)
+    with mirroring(tmp_path / "here", storage):
+        session.fails_at = "_bulk"
+        with pytest.raises(AssertionError):
+            tighten(session, INDEXES)
+    session.fails_at = "none"
+    session.folder = tmp_path / "there" / "push"
+    session.folder.mkdir(parents=True)
+    with mirroring(tmp_path / "there", storage):
+        assert [*tighten(session, INDEXES)] == [0]
+        assert session.steps[NARROW] == "1 document"
+        forget(session)
+    assert [path.name for path in (storage.root / "push").iterdir()] == [ACL_CHANGES]
 
 
 def test_many_documents_are_compared_page_by_page(

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -85,7 +86,12 @@ from feedferry.transforms.sinks.push.wire.protocol import RunSession
 from feedferry.transforms.sinks.push.wire.responses import MAX_RESPONSE_BYTES
 from feedferry.transforms.storage.atomic import whole_file
 from feedferry.transforms.storage.files.spill import Spill
-from feedferry.transforms.storage.run_folders.mirrors import shown, store
+from feedferry.transforms.storage.run_folders.mirrors import (
+    open_file,
+    remove,
+    shown,
+    store,
+)
 
 NARROW = "narrow who sees documents"
 NARROWED, SUPERSEDED = "narrowed", "superseded"
@@ -141,14 +147,14 @@ def tighten(session: RunSession, indexes: RunIndexes) -> Sequence[int]:
     counts = read_counts(session.step(COMPARE, partial(_compare, session, indexes, path)))
     if count := counts.get(NARROWED):
         session.step(NARROW, partial(_narrow, session, indexes, path, count))
-    path.unlink(missing_ok=True)
+    _discard(path)
     return _read_superseded(session.folder / SUPERSEDED_RECORDS, counts.get(SUPERSEDED, 0))
 
 
 def forget(session: RunSession) -> None:
     """Remove what only the chunks of a run have needed."""
     if session.chunks:
-        (session.folder / SUPERSEDED_RECORDS).unlink(missing_ok=True)
+        _discard(session.folder / SUPERSEDED_RECORDS)
 
 
 def _compare(session: RunSession, indexes: RunIndexes, path: Path) -> str:
@@ -161,8 +167,11 @@ def _compare(session: RunSession, indexes: RunIndexes, path: Path) -> str:
         )
         for datasource, chunks in by_datasource(session.chunks).items():
             comparison.compare(datasource, chunks)
-    with whole_file(session.folder / SUPERSEDED_RECORDS) as stream:
+    superseded = session.folder / SUPERSEDED_RECORDS
+    with whole_file(superseded) as stream:
         stream.write(array("q", sorted(comparison.superseded)).tobytes())
+    for file in (path, superseded):
+        store(file)  # another worker may continue the push
     own = {NARROWED: comparison.narrowed, SUPERSEDED: len(comparison.superseded)}
     others = [f"{name} {count}" for name, count in own.items() if count]
     if not comparison.documents:
@@ -183,18 +192,31 @@ def _compare(session: RunSession, indexes: RunIndexes, path: Path) -> str:
 def _read_superseded(path: Path, count: int) -> Sequence[int]:
     numbers = array("q")
     if count:
-        path.touch()
-        numbers.frombytes(path.read_bytes())
+        with _opened(path) as stream:
+            numbers.frombytes(stream.read())
     if len(numbers) != count:
         raise _lost(path, len(numbers), count)
     return numbers
 
 
 def _lost(path: Path, found: int, expected: int) -> TargetError:
-    """Return the error for a file that a crash of the machine, or another machine, has lost."""
+    """Return the error for a file that a crash of the machine has lost."""
     return TargetError(
         f"{path}: {counted(found, 'record')}; expected {expected:,}: begin a new run with ⟦fresh⟧"
     )
+
+
+def _opened(path: Path) -> IO[bytes]:
+    """Open a file, here or in the storage of the run; one that is lost is empty."""
+    try:
+        return open_file(path)
+    except FileNotFoundError:
+        return BytesIO()
+
+
+def _discard(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    remove(path)  # in the storage of the run
 
 
 @dataclass(kw_only=True, eq=False)
@@ -382,8 +404,7 @@ def _requests(path: Path, version: int) -> Iterator[tuple[str, list[bytes]]]:
     """Yield datasources, each with the actions of a request."""
     datasource, size = "", 0
     actions: list[bytes] = []
-    path.touch()  # without it, none is sent
-    with path.open("rb") as lines:
+    with _opened(path) as lines:
         for line in lines:
             first = _decode_first(line)
             is_full_request = len(actions) == _PAGE_DOCUMENTS or size > _REQUEST_BYTES
