@@ -402,8 +402,8 @@ class _Acls:
                 self._database.execute(query, values)
             if may_be_alone:
                 self._number += 1
-                values = url, own, self._number, feed, place
-                self._database.execute(_HIDE_ALONE, values)
+                alone = url, own, self._number, feed, place
+                self._database.execute(_HIDE_ALONE, alone)
 
     def _place_of(self, item: ReadResult | Provenance) -> tuple[int, int]:
         """Return the number of the feed of an item, and its place in it."""
