@@ -14,12 +14,18 @@ import click
     multiple=True,
     type=click.Path(),
     metavar="FILE",
-    help="Add the groups of a groups feed or table that have the user as a member, at any depth.",
+    help="Add the groups of a groups feed, a table or the state.acls of a job that have the user as"
+    " a member, at any depth.",
 )
 @click.option(
     "--dls", metavar="INDEX", help="Print a role of OpenSearch Security, and the backend roles."
 )
 @click.option("--document", metavar="URL", help="Explain who sees this document.")
+@click.option(
+    "--changes",
+    metavar="RUN",
+    help="List who gains and who loses documents by a pushed run.",
+)
 @click.option(
     "--state",
     metavar="JOB",
@@ -36,15 +42,17 @@ import click
     type=click.Choice(["text", "json"]),
     callback=lambda ctx, param, value: value == "json",
     default="text",
-    help="Format for --document.",
+    help="Format for --document and --changes.",
     show_default=True,
 )
 def access(names: tuple[str, ...], users: tuple[str, ...], **words: object) -> int:
     """Print the filter with which USER searches OpenSearch or Elasticsearch, as JSON.
 
     A search with this filter finds the documents that their ACLs permit to USER. Give all names of
-    the user, such as bob and bob@example.com. With --dls, print a role whose document-level
-    security has the same filter, and the backend roles of the user.
+    the user, such as bob and bob@example.com.
+
+    With --changes, list the documents that some users gain (+) or lose (-) by a run, or by the
+    newest run of a job.
 
     With --document, explain who sees a document: its ACLs, with the runs and feeds that brought
     them, the decision, and the layers that permit or deny USER.
@@ -53,8 +61,10 @@ def access(names: tuple[str, ...], users: tuple[str, ...], **words: object) -> i
     Examples:
       feedferry access bob --groups staff,hr
       feedferry access bob --groups-feed groups.xml
+      feedferry access bob --groups-feed runs/nights/state.acls
       feedferry access bob --groups staff --dls intranet
       feedferry access bob --groups staff --document http://example.com/plan --state nightly.yaml
+      feedferry access --changes nightly.yaml
 
     \b
     Exit codes:
@@ -63,10 +73,9 @@ def access(names: tuple[str, ...], users: tuple[str, ...], **words: object) -> i
       2  an option or a groups feed cannot be used
       4  a groups feed, a run or the target cannot be read
     """
-    from feedferry.pipelines.cli.results.document_access import print_explanation, print_filter
+    from feedferry.pipelines.cli.results.document_access import print_access
 
-    named = {**words, "names": (*names, *users)}
-    return print_filter(named) if words["document"] is None else print_explanation(named)
+    return print_access({**words, "names": (*names, *users)})
 
 
 COMMANDS: tuple[click.Command, ...] = (access,)

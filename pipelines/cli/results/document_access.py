@@ -1,4 +1,4 @@
-"""Print the filter of a search for a user, or who sees a document."""
+"""Print the filter of a search for a user, who sees a document, or what a run has changed."""
 
 import json
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from feedferry.pipelines.access.explain_document import UserSearch, explain_docu
 from feedferry.pipelines.access.explanation_text import text_lines
 from feedferry.pipelines.access.run_history import RunHistory, find_history
 from feedferry.pipelines.access.target_documents import target_decisions
+from feedferry.pipelines.inspect.acl_changes import change_lines, change_rows
 from feedferry.pipelines.inspect.user_access import find_members
 from feedferry.schemas.acl import Scope
 from feedferry.schemas.errors import FINDINGS_EXIT, ConfigError
@@ -26,6 +27,7 @@ class AccessOptions(msgspec.Struct, frozen=True, kw_only=True):
     groups_feeds: tuple[str, ...] = ()
     dls: str | None = None
     document: str | None = None
+    changes: str | None = None
     state: str | None = None
     datasource: str | None = None
     as_of: str | None = None
@@ -35,14 +37,30 @@ class AccessOptions(msgspec.Struct, frozen=True, kw_only=True):
     as_json: bool = False
 
 
-def print_filter(words: Mapping[str, object]) -> int:
-    """Print the filter of a search for a user, or a role with it."""
+def print_access(words: Mapping[str, object]) -> int:
+    """Print what the options request; return the exit code."""
     options = msgspec.convert(words, AccessOptions)
+    if options.document is not None:
+        return _print_explanation(options, words)
     for name in ("state", "datasource", "as_of", "target"):
         if getattr(options, name) is not None:
             raise ConfigError(f"--{name.replace('_', '-')}: only with --document")
+    return _print_filter(options) if options.changes is None else _print_changes(options)
+
+
+def _print_changes(options: AccessOptions) -> int:
+    """Print the documents that some users gain or lose by a run."""
+    if options.names or options.dls is not None:
+        raise ConfigError("--changes: for all users; expected neither USER nor --dls")
+    for line in (change_lines if options.as_json else change_rows)(options.changes or ""):
+        click.echo(line)
+    return 0
+
+
+def _print_filter(options: AccessOptions) -> int:
+    """Print the filter of a search for a user, or a role with it."""
     if not options.names:
-        raise ConfigError("no USER; expected a user, or --document with the URL of a document")
+        raise ConfigError("no USER; expected a user, --document URL, or --changes RUN")
     tokens = tokens_of(_members(options))
     if options.dls is None:
         click.echo(json.dumps(search_filter(tokens)))
@@ -52,12 +70,12 @@ def print_filter(words: Mapping[str, object]) -> int:
     return 0
 
 
-def print_explanation(words: Mapping[str, object]) -> int:
+def _print_explanation(options: AccessOptions, words: Mapping[str, object]) -> int:
     """Print who sees a document; return the exit code."""
-    options = msgspec.convert(words, AccessOptions)
     url = (options.document or "").strip()
-    if options.dls is not None:
-        raise ConfigError("--dls: not with --document")
+    for name in ("dls", "changes"):
+        if getattr(options, name) is not None:
+            raise ConfigError(f"--{name}: not with --document")
     if options.state is None and options.target is None:
         raise ConfigError("--document: expected --state with the job, or --target with the index")
     if options.state is None and options.as_of is not None:

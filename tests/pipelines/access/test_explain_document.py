@@ -186,8 +186,10 @@ def test_a_deleted_document_and_an_unknown_one_have_no_decision(explain: Explain
         (["--document", HOST], "expected --state with the job, or --target with the index"),
         (["--document", HOST, "--target", "http://x/y", "--as-of", "a"], "expected --state"),
         (["ann", "--state", "job"], "--state: only with --document"),
-        ([], "no USER; expected a user, or --document"),
+        ([], "no USER; expected a user, --document URL, or --changes RUN"),
         (["--document", HOST, "--state", "j", "--dls", "i"], "--dls: not with --document"),
+        (["--document", HOST, "--state", "j", "--changes", "j"], "--changes: not with --document"),
+        (["--changes", "j", "bob"], "--changes: for all users; expected neither USER nor --dls"),
         (["--document", HOST, "--target", "t", "--groups", "staff"], "--groups: expected USER"),
     ],
 )

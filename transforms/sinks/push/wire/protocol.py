@@ -7,6 +7,7 @@ Another kind is added by an object of another package, which names it as an entr
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import IO, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
@@ -17,6 +18,7 @@ from feedferry.schemas.check import CheckLine
 from feedferry.schemas.feed import FULL
 from feedferry.schemas.own_key import Own
 from feedferry.schemas.record import Record
+from feedferry.schemas.share_limit import ShareLimit
 from feedferry.transforms.sinks.push.model import (
     REQUEST_BYTES_LIMIT,
     ApplianceResponse,
@@ -80,9 +82,13 @@ class RunSession(Protocol):
     chunks: Sequence[Chunk]
     refused: int
     accepted_refusals: int
+    folder: Path
 
     @property
     def appliance(self) -> "Appliance": ...
+
+    @property
+    def max_widened(self) -> ShareLimit | None: ...
 
     def open(self, chunk: Chunk) -> AbstractContextManager[IO[bytes]]:
         """Open the file of a chunk; raise SourceError if it cannot be read."""
