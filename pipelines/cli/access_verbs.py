@@ -1,12 +1,11 @@
 """The verb about who finds a document: `access`."""
 
-import json
-
 import click
 
 
-@click.command("access", short_help="Print the filter of a search for a user.")
-@click.argument("names", nargs=-1, required=True, metavar="USER...")
+@click.command("access", short_help="Explain who sees a document; the filter of a search.")
+@click.argument("names", nargs=-1, metavar="[USER]...")
+@click.option("--user", "users", multiple=True, metavar="NAME", help="The same as USER.")
 @click.option("--groups", metavar="NAME,…", help="Groups of the user, separated by commas.")
 @click.option("--namespace", metavar="NAME", help="Namespace of the user and of --groups.")
 @click.option(
@@ -21,18 +20,42 @@ import click
 @click.option(
     "--dls", metavar="INDEX", help="Print a role of OpenSearch Security, and the backend roles."
 )
-def access(
-    names: tuple[str, ...],
-    groups: str | None,
-    namespace: str | None,
-    groups_feeds: tuple[str, ...],
-    dls: str | None,
-) -> int:
+@click.option("--document", metavar="URL", help="Explain who sees this document.")
+@click.option(
+    "--changes",
+    metavar="RUN",
+    help="List who gains and who loses documents by a pushed run.",
+)
+@click.option(
+    "--state",
+    metavar="JOB",
+    help="Job, run or output folder that has sent it.",
+)
+@click.option("--datasource", metavar="NAME", help="Datasource of the document.")
+@click.option("--as-of", metavar="RUN|TIME", help="Explain it as of this run or time.")
+@click.option("--target", metavar="URL", help="Print what this index has, too.")
+@click.option("--auth", metavar="REF", help="Credentials of --target by reference.")
+@click.option("--ca-file", type=click.Path(), help="Certificates to trust.")
+@click.option(
+    "--format",
+    "as_json",
+    type=click.Choice(["text", "json"]),
+    callback=lambda ctx, param, value: value == "json",
+    default="text",
+    help="Format for --document and --changes.",
+    show_default=True,
+)
+def access(names: tuple[str, ...], users: tuple[str, ...], **words: object) -> int:
     """Print the filter with which USER searches OpenSearch or Elasticsearch, as JSON.
 
     A search with this filter finds the documents that their ACLs permit to USER. Give all names of
-    the user, such as bob and bob@example.com. With --dls, print a role whose document-level
-    security has the same filter, and the backend roles of the user.
+    the user, such as bob and bob@example.com.
+
+    With --changes, list the documents that some users gain (+) or lose (-) by a run, or by the
+    newest run of a job.
+
+    With --document, explain who sees a document: its ACLs, with the runs and feeds that brought
+    them, the decision, and the layers that permit or deny USER.
 
     \b
     Examples:
@@ -40,25 +63,19 @@ def access(
       feedferry access bob --groups-feed groups.xml
       feedferry access bob --groups-feed runs/nights/state.acls
       feedferry access bob --groups staff --dls intranet
+      feedferry access bob --groups staff --document http://example.com/plan --state nightly.yaml
+      feedferry access --changes nightly.yaml
 
     \b
     Exit codes:
       0  done
+      1  nothing is known of the document
       2  an option or a groups feed cannot be used
-      4  a groups feed cannot be read
+      4  a groups feed, a run or the target cannot be read
     """
-    from feedferry.pipelines.inspect.user_access import find_members
-    from feedferry.transforms.access.index_fields import search_filter, security_role, tokens_of
+    from feedferry.pipelines.cli.results.document_access import print_access
 
-    stated = [name for name in (groups or "").split(",") if name.strip()]
-    members = find_members(names, groups=stated, namespace=namespace, groups_feeds=groups_feeds)
-    tokens = tokens_of(members)
-    if dls is None:
-        click.echo(json.dumps(search_filter(tokens)))
-    else:
-        role = security_role(dls)
-        click.echo(json.dumps({"role": role, "backend_roles": tokens}, indent=2))
-    return 0
+    return print_access({**words, "names": (*names, *users)})
 
 
 COMMANDS: tuple[click.Command, ...] = (access,)

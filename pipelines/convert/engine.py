@@ -166,7 +166,8 @@ def convert(
     try:
         with followed(observer, Step.LIST_DOCUMENTS):
             parts = list(split_sources(sources))
-            parts = [*prepare_steps(parts, settings), *parts]
+            run = conversion.run or conversion.output.name
+            parts = [*prepare_steps(parts, settings, run=run), *parts]
     finally:
         seal(work)
     if remote is not None:

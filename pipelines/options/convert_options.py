@@ -22,7 +22,6 @@ from feedferry.pipelines.options.value_parsers import (
     PATHS,
     PERCENT,
     POSITIVE_SIZE,
-    REJECTS,
     RUN_FOLDER,
     SAMPLE,
     SPAN_SIZE,
@@ -30,10 +29,10 @@ from feedferry.pipelines.options.value_parsers import (
     TIMEOUT,
     TO,
     ZONE,
-    RejectLimit,
     SampleSize,
     choice,
     count_of,
+    share_limit_of,
 )
 from feedferry.schemas.choices import (
     CONTENT_ENCODINGS,
@@ -47,6 +46,7 @@ from feedferry.schemas.choices import (
 )
 from feedferry.schemas.content import MAX_CONTENT_BYTES
 from feedferry.schemas.feed import FEEDTYPES
+from feedferry.schemas.share_limit import ShareLimit
 from feedferry.schemas.source_options import SourceOptions
 
 
@@ -164,9 +164,10 @@ class ConvertOptions(SourceOptions, frozen=True, kw_only=True):
     allow_empty_full: bool = False
     accept_holes: bool = False
     delimiter: str = "\0"
-    max_rejects: RejectLimit | None = None
+    max_rejects: ShareLimit | None = None
     accepted_rejects: str | None = None
     withhold: bool = True
+    max_widened: ShareLimit | None = None
     accept_loss: frozenset[str] = frozenset()
     fail_on_loss: frozenset[str] = frozenset()
     fresh: bool = False
@@ -342,7 +343,10 @@ declare(
         "Worker processes.", count_of("processes", minimum=1), affects_output=False, key="jobs"
     ),
     max_rejects=Flag(
-        "Stop if more records are rejected.", REJECTS, default="no limit", key="rejects.max"
+        "Stop if more records are rejected.",
+        share_limit_of("records"),
+        default="no limit",
+        key="rejects.max",
     ),
     accepted_rejects=Flag(
         "List of known rejects, which do not count as new.",
@@ -353,6 +357,13 @@ declare(
     withhold=Flag(
         "Do not hide documents of a search server whose new versions are rejected.",
         key="rejects.withhold",
+    ),
+    max_widened=Flag(
+        "Stop a push if more documents would be seen by more users.",
+        share_limit_of("documents"),
+        default="no limit",
+        affects_output=False,
+        key="safety.max_widened",
     ),
     accept_loss=Flag(
         "Convert without these fields, even acl and content.", FIELDS, key="loss.accept"

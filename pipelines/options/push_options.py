@@ -18,10 +18,12 @@ from feedferry.pipelines.options.value_parsers import (
     choice,
     choice_of,
     count_of,
+    share_limit_of,
 )
 from feedferry.schemas.choices import GROUPS
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.feed import CLEANUP, FEEDTYPES, REPLACE, check_datasource
+from feedferry.schemas.share_limit import ShareLimit
 from feedferry.transforms.net.retry import RetryPolicy
 from feedferry.transforms.sinks.push.settings import Keep, OnRefusal, PushSettings, SeveralFull
 from feedferry.transforms.sinks.push.throttle.backlog import BacklogLimits
@@ -148,6 +150,7 @@ class PushOptions(msgspec.Struct, frozen=True, kw_only=True):
     allow_older: bool = False
     keep: Keep = Keep.ALL
     withhold: bool = True
+    max_widened: ShareLimit | None = None
     dry_run: bool = False
     max_rejects: int | None = None
     jobs: int = 1
@@ -176,6 +179,11 @@ declare(
     allow_older=Flag("Push a run of a job although a newer one was pushed."),
     keep=Flag("Chunk files to keep after the push.", key="push.keep_chunks"),
     withhold=Flag("Do not hide documents of a search server whose new versions it refuses."),
+    max_widened=Flag(
+        "Stop if more documents would be seen by more users.",
+        share_limit_of("documents"),
+        default="no limit",
+    ),
     dry_run=Flag("Show what would be sent; send nothing.", names=("-n", "--dry-run")),
 )
 declare(

@@ -17,6 +17,7 @@ import msgspec
 
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.record import Crawl, Record
+from feedferry.schemas.share_limit import ShareLimit
 from feedferry.schemas.span_size import AUTO
 from feedferry.schemas.spelling import did_you_mean
 from feedferry.schemas.units import (
@@ -62,19 +63,6 @@ class ValueType:
     is_path: bool = False
     names: Callable[[], Iterable[str]] = tuple
     list_of: Callable[[Mapping[str, object]], list[str]] | None = None
-
-
-class RejectLimit(msgspec.Struct, frozen=True, kw_only=True):
-    """Most rejects that a run may have: a `count`, or a `percent` of the records read."""
-
-    count: int | None = None
-    percent: Decimal | None = None
-
-    def allows(self, *, rejects: int, records: int) -> bool:
-        """Whether a run of `records`, among them `rejects`, is within the limit."""
-        if self.percent is not None:
-            return rejects * 100 <= self.percent * records
-        return self.count is None or rejects <= self.count
 
 
 class SampleSize(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,11 +145,11 @@ def parse_percent(text: str) -> Decimal:
     return Decimal(match[1])
 
 
-def parse_rejects(text: str) -> RejectLimit:
-    """Return the limit of rejects that `10` or `0.5%` states."""
+def parse_share_limit(text: str, *, unit: str) -> ShareLimit:
+    """Return the limit that `10` or `0.5%` states."""
     if text.endswith("%"):
-        return RejectLimit(percent=parse_percent(text))
-    return RejectLimit(count=parse_count(text, unit="records or a percentage, as 10 or 0.5%"))
+        return ShareLimit(percent=parse_percent(text))
+    return ShareLimit(count=parse_count(text, unit=f"{unit} or a percentage, as 10 or 0.5%"))
 
 
 def parse_sample(text: str) -> SampleSize:
@@ -346,6 +334,11 @@ def count_of(unit: str, *, minimum: int = 0, maximum: int = _MAX_COUNT) -> Value
     return ValueType("N", parse, schema=schema)
 
 
+def share_limit_of(unit: str) -> ValueType:
+    """Return the type of a flag that takes a number of `unit`, or a percentage."""
+    return ValueType("N|P%", partial(parse_share_limit, unit=unit), schema=_SHARE_SCHEMA)
+
+
 def _parse_deadline(text: str) -> float:
     return parse_deadline(text, now=datetime.now().astimezone()).timestamp()
 
@@ -354,7 +347,7 @@ _SIZE_SCHEMA = {"type": ["integer", "string"], "pattern": SIZE_PATTERN, "minimum
 _SPAN_SIZE_SCHEMA = {**_SIZE_SCHEMA, "pattern": f"^{_AUTO}$|{SIZE_PATTERN}"}
 _DURATION_SCHEMA = {"type": "string", "pattern": DURATION_PATTERN}
 _PERCENT_SCHEMA = {"type": ["number", "string"], "pattern": f"^{_PERCENT.pattern}$"}
-_REJECTS_SCHEMA = {"type": ["integer", "string"], "pattern": f"^{_PERCENT.pattern}$"}
+_SHARE_SCHEMA = {"type": ["integer", "string"], "pattern": f"^{_PERCENT.pattern}$"}
 _FIELDS_SCHEMA = {"type": "array", "items": {"enum": sorted(loss_fields())}}
 
 FROM = ValueType("FORMAT", parse_from, names=_source_names)
@@ -380,8 +373,7 @@ WINDOW = ValueType('"DAYS HH:MM-HH:MM ZONE"', parse_window)
 ZONE = ValueType("IANA", lambda text: find_zone(text).key)
 PORT = ValueType("N", parse_port)
 PERCENT = ValueType("P", parse_percent, schema=_PERCENT_SCHEMA)
-REJECTS = ValueType("N|P%", parse_rejects, schema=_REJECTS_SCHEMA)
-SAMPLE = ValueType("N|P%", parse_sample, schema=_REJECTS_SCHEMA)
+SAMPLE = ValueType("N|P%", parse_sample, schema=_SHARE_SCHEMA)
 FIELDS = ValueType("FIELD,...", parse_fields, schema=_FIELDS_SCHEMA)
 AUTH = ValueType(
     "KIND=REFERENCE",

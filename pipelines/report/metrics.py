@@ -1,5 +1,6 @@
 """Metrics of a job as a text file for the textfile collector of the Prometheus node exporter."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -77,6 +78,10 @@ def _run_metrics(run: RunData) -> Iterator[Metric]:
             for name in ("accepted", "refused", "left")
         }
         yield Metric("pushed_records", "Records of the last push by result.", results, "result")
+        widened: Counter[str] = sum((Counter(push.acl_changes) for push in pushes), Counter())
+        if widened:
+            help = "Documents of the last push by the change of who sees them."
+            yield Metric("acl_changes", help, {**widened}, "change")
         yield _gauge("newer", "Records of which the target had newer versions.", run.newer)
         sent = sum(push.bytes for push in pushes)
         yield _gauge("pushed_bytes", "Bytes that the appliance accepted.", sent)

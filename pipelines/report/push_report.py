@@ -10,6 +10,13 @@ from feedferry.pipelines.terminal.summary import Summary
 from feedferry.schemas.account import Chunk, RejectSample
 from feedferry.schemas.receipt import ChunkState
 from feedferry.schemas.units import counted, format_clock
+from feedferry.transforms.access.meet import AclChange
+from feedferry.transforms.rules.acl_changes import (
+    ACL_CHANGES,
+    COMPARE,
+    LISTED,
+    read_counts,
+)
 from feedferry.transforms.rules.withheld_list import WITHHELD
 from feedferry.transforms.sinks.push.model import count_records
 from feedferry.transforms.sinks.push.outcome import (
@@ -24,6 +31,7 @@ from feedferry.transforms.storage.run_folders.mirrors import shown
 MAX_SAMPLES = 5
 """How many refused records the text shows, with the words of the appliance."""
 
+_CHANGES = frozenset(change.value for change in AclChange)
 _STATES = {
     "accepted": (ChunkState.ACCEPTED, ChunkState.PARTLY_ACCEPTED),
     "refused": (ChunkState.REFUSED,),
@@ -37,7 +45,7 @@ class PushReport(msgspec.Struct, frozen=True, kw_only=True):
     `sent_bytes`, `waited_seconds` and `seconds` do not count earlier pushes that it continues.
     `steps` are what was done at the target before and after the chunks, with its replies. `newer`
     counts the records of which the target had newer versions, and `withheld` the refused documents
-    that it shows to no user.
+    that it shows to no user. `acl_changes` are documents by the change of who sees them.
     """
 
     version: int = 1
@@ -51,6 +59,7 @@ class PushReport(msgspec.Struct, frozen=True, kw_only=True):
     notices: dict[str, int] = {}
     newer: int = 0
     withheld: int = 0
+    acl_changes: dict[str, int] = {}
     steps: dict[str, str] = {}
     accepted_rejects: dict[str, int] = {}
     reject_samples: dict[str, tuple[RejectSample, ...]] = {}
@@ -103,6 +112,9 @@ def _lines(
     if account.withheld:
         documents = counted(account.withheld, "document")
         yield "withheld", f"{documents} that no user finds, in {shown(folder)}/{WITHHELD}"
+    changes = account.steps.get(COMPARE, "")
+    if any(read_counts(changes).get(change.value) for change in LISTED):
+        yield "acls", f"{changes}, in {shown(folder)}/{ACL_CHANGES}"
     if totals.refused:
         accepted = sum(account.accepted_rejects.values())
         known = f" ({accepted:,} accepted)" if accepted else ""
@@ -129,6 +141,11 @@ def as_json(account: PushAccount) -> dict[str, object]:
         notices=account.notices,
         newer=account.newer,
         withheld=account.withheld,
+        acl_changes={
+            name: count
+            for name, count in read_counts(account.steps.get(COMPARE, "")).items()
+            if name in _CHANGES
+        },
         steps=account.steps,
         accepted_rejects=account.accepted_rejects,
         reject_samples=account.reject_samples,

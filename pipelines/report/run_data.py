@@ -3,7 +3,7 @@
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain, islice, pairwise
 from pathlib import Path
@@ -23,6 +23,12 @@ from feedferry.schemas.receipt import ChunkState
 from feedferry.schemas.reject import Reject
 from feedferry.schemas.run_record import RUN_RECORD, RunRecord
 from feedferry.schemas.timeline import TIMELINE, TimelinePoint
+from feedferry.transforms.rules.acl_changes import (
+    ACL_CHANGES,
+    LISTED,
+    ListedChange,
+    read_changes,
+)
 from feedferry.transforms.sinks.push.receipts import read_receipts
 from feedferry.transforms.storage.atomic import read_json, read_rejects
 from feedferry.transforms.storage.files.journal import Journal
@@ -83,11 +89,13 @@ class PushData(msgspec.Struct, frozen=True, kw_only=True):
     """A push to one appliance; `report` is `None` while it has not ended.
 
     `seconds` has the time between the first attempt to send a chunk and its acceptance, by ordinal.
+    `acl_changes` are some of the listed changes of who sees documents, the wider ones first.
     """
 
     name: str
     report: PushReport | None
     seconds: Mapping[int, float] = NO_VALUES
+    acl_changes: Sequence[ListedChange] = ()
 
 
 class RunData(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,6 +154,7 @@ def read_run_data(folder: Path, *, has_chunks: bool = True) -> RunData:
                 name=path.name,
                 report=_decode(path / "report.json", PushReport, problems),
                 seconds=ChunkValues("d", _acceptances(path, problems)) if has_chunks else NO_VALUES,
+                acl_changes=_first_changes(path) if has_chunks else (),
             )
             for path in sorted(folder.glob("push/*/"))
         ),
@@ -195,6 +204,13 @@ def _first_rejects(run: Path, problems: list[str]) -> Iterator[NumberedReject]:
                 yield NumberedReject(number, msgspec.structs.replace(reject, data=b""))
     except FeedferryError as exc:
         problems.append(str(exc))
+
+
+def _first_changes(folder: Path) -> list[ListedChange]:
+    """Return the changes among the first of a list that a page shows."""
+    names = [change.value for change in LISTED]
+    changes = islice(read_changes(folder / ACL_CHANGES), _MAX_SCANNED)
+    return sorted(changes, key=lambda change: names.index(change.change))[:MAX_ROWS]
 
 
 def _acceptances(folder: Path, problems: list[str]) -> Iterator[tuple[int, float]]:

@@ -10,6 +10,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from feedferry.pipelines.serve.cluster.rehearsal_cluster import RehearsalCluster
+from feedferry.transforms.access.index_fields import field_names
 from support.cluster_requests import (
     VERSION,
     Ask,
@@ -34,6 +35,9 @@ MOVE = [
 NO_ALIAS = {"index": "docs-web-1", "alias": "docs-none"}
 NO_CHANGE = {"lang": "painless", "source": "ctx.op = 'none'"}
 TRIAL = {"scripted_upsert": True, "upsert": {}, "script": NO_CHANGE}
+ACCESS = field_names()
+DENIED: dict[str, Any] = {"acl_1_permit_1": ["b", "a", "b"], "acl_1_deny_2": "c"}
+IDS = {"ids": {"values": ["http://h/3", "http://h/10", "http://h/9"]}}
 REQUESTS: list[tuple[Any, ...]] = [
     ("GET", "/docs-web/_mapping"),
     ("GET", "/docs-none/_mapping"),
@@ -70,6 +74,7 @@ REQUESTS: list[tuple[Any, ...]] = [
     ("POST", f"{BULK}&filter_path=errors,items.*.status", [*index(7), *index(1)]),
     ("POST", f"{BULK}&filter_path=errors,items.*.error", index(7)),
     ("POST", "/docs-web/_update/a-trial?require_alias=true", TRIAL),
+    ("POST", BULK, index(10, **DENIED)),
     ("POST", "/docs-web/_refresh"),
     ("GET", "/docs/_count"),
     ("GET", "/docs-none/_count"),
@@ -78,6 +83,13 @@ REQUESTS: list[tuple[Any, ...]] = [
     ("POST", "/docs/_search?filter_path=hits.hits._id", {"sort": ORDER}),
     ("POST", "/docs/_search", {"query": {"match": {"title": "report"}}, "sort": ["url"]}),
     ("POST", "/docs/_search", {"query": {"ids": {"values": ["http://h/1"]}}, "sort": ["url"]}),
+    (
+        "POST",
+        "/docs-web/_search?filter_path=hits.hits._id,hits.hits.fields,_shards.failed,timed_out",
+        {"query": IDS, "_source": False, "docvalue_fields": ACCESS, "track_total_hits": False},
+    ),
+    ("POST", "/docs-none/_search", {"query": IDS}),
+    ("POST", "/docs-none/_refresh"),
     ("POST", "/docs/_count", {"query": {"range": {"version": {"gte": VERSION + 6}}}}),
     ("POST", "/docs/_count", {"query": {"range": {"version": {"gte": VERSION + 7}}}}),
     ("PUT", "/docs-web-2/_settings", {"index": {"number_of_replicas": None}}),

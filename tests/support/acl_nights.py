@@ -26,13 +26,24 @@ class Nights:
         self._count = 0
         (folder / "steps.yaml").write_text(f"transform:\n{steps}\n", "utf-8")
 
-    def run(self, *items: ReadResult, is_remembered: bool = True, accepted: str = "") -> list[str]:
-        """Return the readers of each document, `public`, or the code of its reject."""
+    def run(
+        self,
+        *items: ReadResult,
+        is_remembered: bool = True,
+        accepted: str = "",
+        work: Path | None = None,
+    ) -> list[str]:
+        """Return the readers of each document, `public`, or the code of its reject.
+
+        Without a folder for its files, the run has one of its own.
+        """
         self._count += 1
-        work = self.folder / f"run-{self._count}"
-        work.mkdir()
+        if work is None:
+            work = self.folder / f"run-{self._count}"
+            work.mkdir()
         steps = read_steps(self.folder / "steps.yaml")
-        steps.prepare(StatedInputs(items, accepted=accepted, kept_acls=self.store), work)
+        inputs = StatedInputs(items, accepted=accepted, kept_acls=self.store, run=work.name)
+        steps.prepare(inputs, work)
         applied = steps.make(work)
         results = [
             made for item in items if isinstance(item, Record) for made in applied.apply(item)

@@ -26,9 +26,11 @@ class StatedInputs:
         groups: Iterable[ReadResult] = (),
         accepted: str = "",
         kept_acls: Path | None = None,
+        run: str = "",
     ) -> None:
         self._records, self._groups, self._accepted = [*records], [*groups], accepted
         self.kept_acls = kept_acls
+        self.run = run
 
     @property
     def is_full(self) -> bool:

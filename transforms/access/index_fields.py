@@ -211,11 +211,14 @@ def _principals(
 ) -> tuple[Principal, ...]:
     named = zip(_names(part, layer), (Access.DENY, Access.PERMIT), strict=True)
     return tuple(
-        _principal(token_, access) for name, access in named for token_ in fields.get(name, ())
+        principal_of_token(token_, access)
+        for name, access in named
+        for token_ in fields.get(name, ())
     )
 
 
-def _principal(stated: str, access: Access) -> Principal:
+def principal_of_token(stated: str, access: Access) -> Principal:
+    """Return the principal of a token; raise RecordError for a text that is none."""
     kind, _, rest = stated.partition(":")
     namespace, colon, name = rest.partition(":")
     if len(kind) != 2 or kind[0] not in _SCOPES or kind[1] not in _CASES or not colon:

@@ -403,6 +403,9 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     By these, the format is recognised.
     """
 
+    find_records: Callable[[IO[bytes], str], Iterator[Record]] | None = None
+    """Finds the records of a URL in a chunk, without reading the others."""
+
     places: Callable[..., Places] | None = None
     """Finds the records of a chunk, so that it can be sent in parts.
 

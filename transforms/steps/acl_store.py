@@ -32,10 +32,14 @@ from feedferry.schemas.record import DELETIONS, Action, Provenance, Record
 from feedferry.schemas.reject import Filtered, Reject
 from feedferry.transforms.formats.base import ReadResult
 from feedferry.transforms.formats.fast_path.elements.singly import singly
+from feedferry.transforms.formats.holding.acl_metadata import is_acl_name
 from feedferry.transforms.steps.kept_acls import (
     ACLS_SCHEMA,
     CHANGED_ACLS,
     KEPT_ACLS,
+    KeptAcl,
+    feed_number,
+    insert_kept,
     load_kept,
     map_documents,
     parent_url,
@@ -62,15 +66,18 @@ CREATE INDEX by_group ON memberships (namespace, folded);
 CREATE TABLE unknown_groups (folded TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE remapped (url TEXT, datasource TEXT, PRIMARY KEY (url, datasource)) WITHOUT ROWID
 """
-_STORE = "INSERT OR REPLACE INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_STORE = "INSERT OR REPLACE INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _STORE_NONE = """
-INSERT INTO acls VALUES (?, ?, x'C0', FALSE, FALSE, ?, FALSE, ?, NULL) ON CONFLICT DO UPDATE SET
-acl = x'C0', is_parent = FALSE, number = excluded.number, origin = excluded.origin, parent = NULL
+INSERT INTO acls VALUES (?, ?, x'C0', FALSE, FALSE, ?, FALSE, ?, NULL, ?, ?)
+ON CONFLICT DO UPDATE SET
+acl = x'C0', is_parent = FALSE, number = excluded.number, origin = excluded.origin, parent = NULL,
+feed = excluded.feed, place = excluded.place
 WHERE NOT alone
 """
 _HIDE_ALONE = """
-INSERT INTO acls VALUES (?, ?, NULL, TRUE, FALSE, ?, FALSE, NULL, NULL)
-ON CONFLICT DO UPDATE SET alone = TRUE, acl = NULL WHERE acl IS NULL OR acl = x'C0'
+INSERT INTO acls VALUES (?, ?, NULL, TRUE, FALSE, ?, FALSE, NULL, NULL, ?, ?)
+ON CONFLICT DO UPDATE SET alone = TRUE, acl = NULL, feed = excluded.feed, place = excluded.place
+WHERE acl IS NULL OR acl = x'C0'
 """
 _MAY_BE_PARENT = "(is_parent OR alone)"
 """The condition of ACLs that are parents of others. An ACL of a document only is not kept."""
@@ -205,6 +212,12 @@ def _count(path: Path, condition: str) -> tuple[int, str]:
 _INHERITED = set(Inheritance) - {Inheritance.LEAF_NODE}
 
 
+def store_kept(path: Path, acls: Iterable[KeptAcl]) -> None:
+    """Store ACLs that a job has kept, without groups, as the file of a run has them."""
+    with whole_scratch(_SCHEMA, path) as database:
+        insert_kept(database, acls)
+
+
 class AclSources(NamedTuple):
     """Where ACLs and groups are from, besides the inputs, which are read only if `is_read`.
 
@@ -267,7 +280,10 @@ def _store_records(
             mapping = sources.mapping.with_groups(AclStore(database).members)
             map_documents(database, inputs.kept_acls, mapping)
     acls = _Acls(database, steps, inputs)
-    stated: Iterable[ReadResult] = singly(inputs.records()) if sources.is_read else ()
+    outlined = None if steps.has_any else is_acl_name  # a step may look at all of a record
+    stated: Iterable[ReadResult] = ()
+    if sources.is_read:
+        stated = singly(inputs.records(), outlined=outlined)
     for item in stated:
         for result in steps.results([item]):
             acls.add(result, item)
@@ -309,6 +325,7 @@ class _Acls:
         self._sources: dict[str | None, str] = {}
         self._datasources: dict[str, str] = {}
         self._begun: set[str] = set()
+        self._feeds: dict[str, int] = {}
         [self.begin] = database.execute("SELECT ifnull(max(number), 0) FROM acls").fetchone()
         self._number: int = self.begin
 
@@ -362,9 +379,10 @@ class _Acls:
             self._delete("TRUE", datasource)
         self._begun.add(datasource)
         if self._datasources.get(source) != datasource:
-            query = "DELETE FROM acls WHERE datasource = ? RETURNING url, number"
+            query = "DELETE FROM acls WHERE datasource = ?"
+            query = f"{query} RETURNING url, number, feed, place"
             unplaced = self._database.execute(query, (f"{_UNPLACED}{source}",)).fetchall()
-            rows = ((url, datasource, number) for url, number in unplaced)
+            rows = ((url, datasource, *others) for url, *others in unplaced)
             self._database.executemany(_HIDE_ALONE, rows)
         self._datasources[source] = datasource
         row = stated or "", datasource
@@ -392,11 +410,12 @@ class _Acls:
             is_incremental = record.provenance.feedtype != FULL
             data = msgspec.msgpack.encode(record.acl)
             state = record.acl.alone, is_parent, self._number, is_incremental
-            above = parent_url(record.acl)
-            database.execute(_STORE, (url, datasource, data, *state, of_step, above))
+            above, place = parent_url(record.acl), self._place_of(record.provenance)
+            database.execute(_STORE, (url, datasource, data, *state, of_step, above, *place))
         elif record.action is Action.ADD and self._inputs.kept_acls is not None:
             self._number += 1
-            database.execute(_STORE_NONE, (url, datasource, self._number, of_step))
+            place = self._place_of(record.provenance)
+            database.execute(_STORE_NONE, (url, datasource, self._number, of_step, *place))
         elif record.action is Action.ADD:
             self._delete("url = ? AND NOT alone", datasource, url)
 
@@ -419,16 +438,29 @@ class _Acls:
         is_replaced = "acl <> x'C0'" if may_be_alone else "is_parent"
         if may_be_alone and not own.startswith(_UNPLACED):
             is_replaced = "acl <> x'C0' AND datasource = :own"
+        feed, place = self._place_of(item.provenance if isinstance(item, Record) else item)
         for name in self._steps.renamed(result.url or ""):
             url = name.strip()
             compared, text = ("GLOB", sqlite_glob(url)) if is_pattern else ("=", url)
             for column in ("url", "origin"):
                 condition = f"{column} {compared} :text AND {is_replaced}"
-                query = f"UPDATE acls SET acl = NULL WHERE {condition}"
-                self._database.execute(query, {"text": text, "own": own})
+                query = (
+                    f"UPDATE acls SET acl = NULL, feed = :feed, place = :place WHERE {condition}"
+                )
+                values = {"text": text, "own": own, "feed": feed, "place": place}
+                self._database.execute(query, values)
             if may_be_alone:
                 self._number += 1
-                self._database.execute(_HIDE_ALONE, (url, own, self._number))
+                alone = url, own, self._number, feed, place
+                self._database.execute(_HIDE_ALONE, alone)
+
+    def _place_of(self, item: ReadResult | Provenance) -> tuple[int, int]:
+        """Return the number of the feed of an item, and its place in it."""
+        at = item if isinstance(item, Provenance | Reject) else Provenance()
+        if (feed := self._feeds.get(at.source)) is None:
+            feed = feed_number(self._database, self._inputs.run, at.source)
+            self._feeds[at.source] = feed
+        return feed, at.line or -at.offset
 
     def _may_be_alone(self, item: ReadResult) -> bool:
         if isinstance(item, Record):

@@ -6,6 +6,10 @@ too: where an ACL above them changes, the run sends their new decisions. In a jo
 datasources, a document without an ACL is such an heir of the ACLs that arrive alone for its URL in
 the others. Each run writes all that is kept after it into its folder, and `remember_acls` replaces
 the file of the job when the run has succeeded. A job without such ACLs has no file.
+
+Each ACL has the run and the feed that brought it; an ACL that is stated again keeps those of its
+first statement. What a run has replaced or removed stays in its folder, so that the ACLs as of an
+earlier run are known.
 """
 
 import os
@@ -35,7 +39,7 @@ from feedferry.transforms.steps.stated.stated_store import (
     map_again,
     move_stated,
 )
-from feedferry.transforms.storage.atomic import whole_file
+from feedferry.transforms.storage.atomic import link_or_copy, whole_file
 from feedferry.transforms.storage.files.scratch import read_scratch, whole_scratch
 
 CHANGED_ACLS = "changed.acls"
@@ -44,11 +48,16 @@ CHANGED_ACLS = "changed.acls"
 KEPT_ACLS = "kept.acls"
 """The file in the folder of a run with all that its job keeps after it."""
 
+REPLACED_ACLS = "replaced.acls"
+"""The file in the folder of a run with the ACLs of its job that it has replaced or removed."""
+
 ACLS_SCHEMA = """
 CREATE TABLE acls (
     url TEXT, datasource TEXT, acl BLOB, alone INTEGER, is_parent INTEGER, number INTEGER,
-    is_incremental INTEGER, origin TEXT, parent TEXT, PRIMARY KEY (url, datasource)
+    is_incremental INTEGER, origin TEXT, parent TEXT, feed INTEGER, place INTEGER,
+    PRIMARY KEY (url, datasource)
 ) WITHOUT ROWID;
+CREATE TABLE feeds (number INTEGER PRIMARY KEY, run TEXT, source TEXT, UNIQUE (run, source));
 CREATE TABLE doubts (number INTEGER, reject BLOB);
 CREATE TABLE job_datasources (name TEXT PRIMARY KEY) WITHOUT ROWID
 """
@@ -56,12 +65,13 @@ CREATE TABLE job_datasources (name TEXT PRIMARY KEY) WITHOUT ROWID
 
 A datasource has one ACL for a URL; a datasource that is not stated is an empty text. The ACL of a
 document that states none is nil, `x'C0'`. A doubt is a reject that may be a newer version of any
-ACL up to its number.
+ACL up to its number. `feed` and `place` are where the ACL was read, or the reject that makes it
+unknown: a place is a line, or an offset below 0. An abandoned run has no source.
 """
 
 _VERSION = 2
 _FILE_SCHEMA = f"PRAGMA user_version = {_VERSION}; {ACLS_SCHEMA}"
-_INSERT = "INSERT INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT = "INSERT INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _IS_KEPT = """
 alone OR is_parent OR (:has_heirs AND parent NOT NULL)
 OR (:has_heirs AND acl = x'C0' AND (SELECT count(*) FROM job_datasources) > 1
@@ -82,19 +92,23 @@ WITH RECURSIVE changed (url) AS (
     AND (alone OR is_parent OR url IN (SELECT url FROM earlier)) AND NOT EXISTS (
         SELECT 1 FROM earlier WHERE url = acls.url AND datasource = acls.datasource
     )
+    UNION SELECT url FROM acls
+    WHERE acl IS NULL AND parent IS NULL AND NOT (alone OR is_parent)
     UNION SELECT url FROM remapped
     UNION SELECT acls.url FROM acls JOIN changed ON acls.parent = changed.url
 )
 SELECT url, acl, datasource FROM acls JOIN changed USING (url)
 WHERE number <= :after AND NOT (alone AND acl IS NULL) AND (
-    parent NOT NULL OR acl = x'C0' AND (
+    parent NOT NULL OR (acl IS NULL AND NOT is_parent) OR acl = x'C0' AND (
         EXISTS (SELECT 1 FROM acls AS other WHERE other.url = acls.url AND other.alone)
         OR EXISTS (SELECT 1 FROM earlier WHERE earlier.url = acls.url)
     )
 )
 ORDER BY datasource, url
 """
-"""An heir that is unknown itself is selected, too: its decision is not known any more."""
+"""An heir that is unknown itself is selected, too: its decision is not known any more. So is, once,
+the ACL of a document that an abandoned run may have sent.
+"""
 
 _REMAPPED = """
 SELECT url, acl, datasource FROM acls JOIN remapped USING (url, datasource)
@@ -103,19 +117,39 @@ WHERE number <= :after AND parent IS NULL AND acl IS NOT x'C0' ORDER BY datasour
 """ACLs whose principals have other names now; those that inherit are among the changed ones."""
 
 _FORGET_SENT = (
+    "INSERT INTO feeds SELECT * FROM before.feeds",
+    "INSERT OR IGNORE INTO feeds (run, source) VALUES (:run, '')",
     "INSERT INTO acls SELECT * FROM before.acls AS old WHERE EXISTS (SELECT 1 FROM sent.acls AS new"
     " WHERE new.url = old.url AND new.datasource = old.datasource"
     " AND new.acl IS old.acl AND new.alone = old.alone)",
     "INSERT INTO acls"
-    " SELECT url, datasource, NULL, alone, is_parent, number, FALSE, origin, NULL"
+    " SELECT url, datasource, NULL, alone, is_parent, number, FALSE, origin, NULL,"
+    " (SELECT number FROM feeds WHERE run = :run AND source = ''), 0"
     " FROM (SELECT * FROM before.acls UNION ALL SELECT * FROM sent.acls) WHERE alone OR is_parent"
     " ON CONFLICT DO UPDATE SET alone = alone OR excluded.alone",
+    "INSERT OR IGNORE INTO acls"
+    " SELECT url, datasource, NULL, FALSE, FALSE, number, FALSE, origin, NULL,"
+    " (SELECT number FROM feeds WHERE run = :run AND source = ''), 0"
+    " FROM (SELECT * FROM before.acls UNION ALL SELECT * FROM sent.acls)",
     "INSERT INTO doubts SELECT * FROM before.doubts UNION SELECT * FROM sent.doubts",
     "INSERT INTO job_datasources"
     " SELECT * FROM before.job_datasources UNION SELECT * FROM sent.job_datasources",
 )
+_RESTATED = """
+UPDATE acls SET feed = old.feed, place = old.place FROM before.acls AS old
+WHERE old.url = acls.url AND old.datasource = acls.datasource
+AND old.acl IS acls.acl AND old.alone = acls.alone
+AND (old.feed <> acls.feed OR old.place <> acls.place)
+"""
+_REPLACED = """
+SELECT old.* FROM before.acls AS old LEFT JOIN acls USING (url, datasource)
+WHERE acls.number IS NULL OR acls.acl IS NOT old.acl OR acls.alone <> old.alone
+"""
+_UNUSED_FEEDS = "DELETE FROM feeds WHERE number NOT IN (SELECT feed FROM acls)"
 _MAP = """
-INSERT INTO acls VALUES (:url, :datasource, :acl, FALSE, FALSE, 0, FALSE, NULL, :parent)
+INSERT INTO acls VALUES (
+    :url, :datasource, :acl, FALSE, FALSE, 0, FALSE, NULL, :parent, :feed, 0
+)
 ON CONFLICT DO UPDATE SET acl = excluded.acl, parent = excluded.parent
 WHERE acl <> x'C0' OR :was_hidden
 """
@@ -126,7 +160,8 @@ _NIL = msgspec.msgpack.encode(None)
 class KeptAcl(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An ACL of a job as it is exported; `acl` is None if it is unknown.
 
-    It is None, too, if its document `states_none`.
+    It is None, too, if its document `states_none`. `run` and `source` are those of the feed in
+    which it was read, at `line` and `offset`.
     """
 
     url: str
@@ -137,6 +172,10 @@ class KeptAcl(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     number: int = 0
     origin: str | None = None
     datasource: str | None = None
+    run: str = ""
+    source: str = ""
+    line: int = 0
+    offset: int = 0
 
 
 def has_changed_acls(span: Span) -> bool:
@@ -157,8 +196,11 @@ def load_kept(path: Path, database: sqlite3.Connection) -> None:
     if not path.exists():
         return
     with _opened(path) as kept:
-        fields = "url, datasource, acl, alone, is_parent, number, FALSE, origin, parent"
+        fields = (
+            "url, datasource, acl, alone, is_parent, number, FALSE, origin, parent, feed, place"
+        )
         database.executemany(_INSERT, kept.execute(f"SELECT {fields} FROM acls"))
+        _copy_feeds(kept, database)
         _copy_others(kept, database)
     database.execute(_EARLIER)
 
@@ -193,32 +235,64 @@ def write_changed(database: sqlite3.Connection, path: Path, *, after: int) -> No
 def map_documents(database: sqlite3.Connection, path: Path, mapping: AclMapping) -> None:
     """Load the ACLs of documents of a job whose principals have other names now.
 
-    Those that the database has already are replaced, but for unknown ones.
+    Those that the database has already are replaced, but for unknown ones. The feeds of others are
+    not known.
     """
     copy_stated(path, database)
+    feed = feed_number(database, "", "")
     for document in map_again(database, mapping):
         acl, place = document.acl, (document.url, document.datasource)
         data = None if acl is None else msgspec.msgpack.encode(acl)
         parent = None if acl is None else parent_url(acl)
         values = {"url": place[0], "datasource": place[1], "acl": data, "parent": parent}
-        database.execute(_MAP, {**values, "was_hidden": document.was_hidden})
+        database.execute(_MAP, {**values, "feed": feed, "was_hidden": document.was_hidden})
         database.execute("INSERT INTO remapped VALUES (?, ?)", place)
 
 
 def write_kept(database: sqlite3.Connection, path: Path, *, before: Path, has_heirs: bool) -> None:
     """Write what a job keeps of the database of a run, with the ACLs that inherit, or without.
 
-    `before` is the file of the job, which has the stated ACLs of its documents.
+    `before` is the file of the job, which has the stated ACLs of its documents. What it had, and
+    the job does not keep, is written into a file next to the new one.
     """
     with whole_scratch(_FILE_SCHEMA, path) as kept:
+        if before.exists():
+            kept.execute("ATTACH ? AS before", (str(before),))
         query = f"SELECT * FROM acls WHERE {_IS_KEPT}"
         kept.executemany(_INSERT, database.execute(query, {"has_heirs": has_heirs}))
+        _copy_feeds(database, kept)
         _copy_others(database, kept)
         kept.execute("DELETE FROM doubts WHERE number < (SELECT min(number) FROM acls)")
+        if before.exists():
+            kept.execute(_RESTATED)
+            _write_replaced(kept, path.with_name(REPLACED_ACLS))
+        kept.execute(_UNUSED_FEEDS)
         if has_table(database):
             move_stated(database, kept)
         else:
             copy_stated(before, kept)
+
+
+def _write_replaced(kept: sqlite3.Connection, path: Path) -> None:
+    """Write the ACLs of the database `before` that differ in another; without any, no file.
+
+    A file that is there is complete: the database before may have been replaced since.
+    """
+    rows = kept.execute(_REPLACED)
+    first = next(rows, None)
+    if first is None or path.exists():
+        return
+    with whole_scratch(_FILE_SCHEMA, path) as replaced:
+        replaced.executemany(_INSERT, chain([first], rows))
+        feeds = kept.execute("SELECT * FROM before.feeds")
+        replaced.executemany("INSERT INTO feeds VALUES (?, ?, ?)", feeds)
+        replaced.execute(_UNUSED_FEEDS)
+
+
+def keep_replaced(work: Path, folder: Path) -> None:
+    """Keep in the folder of a run what it has replaced; this comes before `remember_acls`."""
+    if (work / REPLACED_ACLS).exists() and not (folder / REPLACED_ACLS).exists():
+        link_or_copy(work / REPLACED_ACLS, folder / REPLACED_ACLS)
 
 
 def read_doubts(database: sqlite3.Connection) -> Iterator[tuple[int, Reject]]:
@@ -244,10 +318,12 @@ def remember_acls(written: Path, path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def forget_sent(written: Path, path: Path) -> None:
+def forget_sent(written: Path, path: Path, folder: Path) -> None:
     """Make the ACLs of a job unknown that an abandoned run has changed and may have sent.
 
-    The target may have those before the run or those of the run; this may be repeated.
+    The target may have those before the run or those of the run; this may be repeated. The next
+    run hides the documents whose ACL has changed, unless they come again. The folder of the run
+    keeps those before.
     """
     if not written.exists():
         return
@@ -257,7 +333,9 @@ def forget_sent(written: Path, path: Path) -> None:
         kept.execute("ATTACH ? AS before", (str(path),))
         kept.execute("ATTACH ? AS sent", (str(written),))
         for statement in _FORGET_SENT:
-            kept.execute(statement)
+            kept.execute(statement, {"run": folder.name})
+        _write_replaced(kept, folder / REPLACED_ACLS)
+        kept.execute(_UNUSED_FEEDS)
         copy_stated(path, kept)
 
 
@@ -279,19 +357,27 @@ def count_kept(path: Path) -> tuple[int, int]:
     return int(known), int(unknown)
 
 
-def read_kept(path: Path) -> Iterator[KeptAcl]:
-    """Yield all ACLs of a job in the order of their URLs; a doubtful parent is unknown."""
+def read_kept(path: Path, url: str | None = None) -> Iterator[KeptAcl]:
+    """Yield the ACLs of a job in the order of their URLs; a doubtful parent is unknown.
+
+    With a URL, yield only those of it.
+    """
     if not path.exists():
         return
     decode = msgspec.msgpack.Decoder(Acl | None).decode
-    fields = "url, acl, alone, is_parent, number, origin, datasource"
-    query = f"SELECT {fields} FROM acls ORDER BY url, datasource"
+    fields = "url, acl, alone, is_parent, acls.number, origin, datasource, run, source, place"
+    where = "" if url is None else "WHERE url = :url"
+    query = (
+        f"SELECT {fields} FROM acls LEFT JOIN feeds ON feed = feeds.number"
+        f" {where} ORDER BY url, datasource"
+    )
     with _opened(path) as kept:
         [doubt] = kept.execute("SELECT ifnull(max(number), -1) FROM doubts").fetchone()
-        for url, acl, alone, is_parent, number, origin, datasource in kept.execute(query):
+        for row in kept.execute(query, {"url": url}):
+            found, acl, alone, is_parent, number, origin, datasource, run, source, place = row
             is_unknown = acl is None or (is_parent and number <= doubt)
             yield KeptAcl(
-                url=url,
+                url=found,
                 acl=None if is_unknown else decode(acl),
                 states_none=acl == _NIL,
                 alone=bool(alone),
@@ -299,26 +385,41 @@ def read_kept(path: Path) -> Iterator[KeptAcl]:
                 number=number,
                 origin=origin,
                 datasource=datasource or None,
+                run=run or "",
+                source=source or "",
+                line=max(place, 0),
+                offset=max(-place, 0),
             )
 
 
 def replace_kept(path: Path, acls: Iterable[KeptAcl]) -> None:
     """Replace the ACLs of a job."""
-    encode = msgspec.msgpack.Encoder().encode
     with whole_scratch(_FILE_SCHEMA, path) as kept:
-        kept.executemany(
-            _INSERT,
-            (
-                (
-                    *(acl.url, acl.datasource or ""),
-                    encode(acl.acl) if acl.acl is not None or acl.states_none else None,
-                    *(acl.alone, acl.is_parent, acl.number, False, acl.origin),
-                    None if acl.acl is None else parent_url(acl.acl),
-                )
-                for acl in acls
-            ),
-        )
+        insert_kept(kept, acls)
         kept.execute("INSERT INTO job_datasources SELECT DISTINCT datasource FROM acls")
+
+
+def insert_kept(database: sqlite3.Connection, acls: Iterable[KeptAcl]) -> None:
+    """Insert ACLs of a job into a database that has none of the same URL and datasource."""
+    encode = msgspec.msgpack.Encoder().encode
+    for acl in acls:
+        data = encode(acl.acl) if acl.acl is not None or acl.states_none else None
+        parent = None if acl.acl is None else parent_url(acl.acl)
+        state = acl.alone, acl.is_parent, acl.number, False, acl.origin, parent
+        place = feed_number(database, acl.run, acl.source), acl.line or -acl.offset
+        database.execute(_INSERT, (acl.url, acl.datasource or "", data, *state, *place))
+
+
+def feed_number(database: sqlite3.Connection, run: str, source: str) -> int:
+    """Return the number of a feed of a run in a database; it is added if it is not there."""
+    database.execute("INSERT OR IGNORE INTO feeds (run, source) VALUES (?, ?)", (run, source))
+    query = "SELECT number FROM feeds WHERE run = ? AND source = ?"
+    [number] = database.execute(query, (run, source)).fetchone()
+    return int(number)
+
+
+def _copy_feeds(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+    target.executemany("INSERT INTO feeds VALUES (?, ?, ?)", source.execute("SELECT * FROM feeds"))
 
 
 def _copy_others(source: sqlite3.Connection, target: sqlite3.Connection) -> None:

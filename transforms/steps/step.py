@@ -75,6 +75,11 @@ class StepInputs(Protocol):
         ...
 
     @property
+    def run(self) -> str:
+        """The name of the run."""
+        ...
+
+    @property
     def sends_decisions(self) -> bool:
         """Whether the run sends the decisions of earlier runs that have changed."""
         ...

@@ -27,8 +27,8 @@ class SpanInputs(msgspec.Struct, frozen=True, dict=True):
     """Reads spans of files; each call reads them again. `accepted` are the known rejects.
 
     Of the spans of other sources, which have `configs`, only ACLs that others inherit are read, for
-    a `target` that needs decisions. The target names the feeds of the run, too. `kept_acls` is the
-    file of its job.
+    a `target` that needs decisions. The target names the feeds of the `run`, too. `kept_acls` is
+    the file of its job.
     """
 
     spans: Iterable[Span]
@@ -37,6 +37,7 @@ class SpanInputs(msgspec.Struct, frozen=True, dict=True):
     configs: Mapping[str, SourceConfig] = MappingProxyType({})
     target: Target | None = None
     kept_acls: Path | None = None
+    run: str = ""
 
     def records(self) -> Generator[ReadResult, None, None]:
         for span in self.spans:
@@ -115,7 +116,7 @@ class SpanInputs(msgspec.Struct, frozen=True, dict=True):
         return SpanInputs(spans, self.reading)
 
 
-def prepare_steps(spans: Iterable[Span], settings: Settings) -> list[Span]:
+def prepare_steps(spans: Iterable[Span], settings: Settings, *, run: str = "") -> list[Span]:
     """Store what the steps of a run need to know of all records, in the folder of the run.
 
     Return a span with the ACLs of earlier runs whose decisions have changed, if there are any. It
@@ -124,11 +125,14 @@ def prepare_steps(spans: Iterable[Span], settings: Settings) -> list[Span]:
     """
     inputs = SpanInputs(
         spans,
-        settings.reading,
+        msgspec.structs.replace(
+            settings.reading, batch_records=settings.batch_records, acls_in_blocks=True
+        ),
         settings.known_rejects,
         settings.sources,
         settings.target,
         None if settings.kept_acls is None else Path(settings.kept_acls),
+        run,
     )
     settings.steps.prepare(inputs, settings.local)
     changed = settings.local / CHANGED_ACLS

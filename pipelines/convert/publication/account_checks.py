@@ -51,7 +51,7 @@ def check_limits(account: Account, options: ConvertOptions) -> None:
     check_groups(chunk for chunk, format_ in named if format_.holds_only_memberships)
     rejects, records = account.new_rejects, sum(account.read.values())
     limit = options.max_rejects
-    if limit is not None and not limit.allows(rejects=rejects, records=records):
+    if limit is not None and not limit.allows(rejects, of=records):
         raise TooManyRejectsError(
             f"{rejects} of {records} records rejected; expected at most what ⟦max_rejects⟧ allows; "
             "nothing is published; feedferry rejects list shows them"

@@ -20,11 +20,12 @@ from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.schemas.account import SpanFile
 from feedferry.schemas.errors import ConfigError, FatalError
 from feedferry.schemas.timeline import TIMELINE
+from feedferry.transforms.steps.kept_acls import REPLACED_ACLS
 from feedferry.transforms.storage.atomic import read_undamaged, write_whole
 from feedferry.transforms.storage.run_folders.attempts import digest_of, is_untouched
 from feedferry.transforms.storage.storage import PARTIAL, LocalStorage
 
-_FINISHED = (*PUBLISHED, REPORT, PUSHES)
+_FINISHED = (*PUBLISHED, REPORT, PUSHES, REPLACED_ACLS)
 """The files of a finished run in its output folder."""
 
 _LOGS = (TIMELINE, "report.html", "verification.json", "differences.jsonl")

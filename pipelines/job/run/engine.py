@@ -66,7 +66,12 @@ from feedferry.schemas.errors import ConfigError, FatalError, StoppedError
 from feedferry.schemas.run_record import Phase, Replay, RunRecord
 from feedferry.schemas.units import format_size
 from feedferry.transforms.sinks.push.generations import next_generation
-from feedferry.transforms.steps.kept_acls import KEPT_ACLS, forget_sent, remember_acls
+from feedferry.transforms.steps.kept_acls import (
+    KEPT_ACLS,
+    forget_sent,
+    keep_replaced,
+    remember_acls,
+)
 from feedferry.transforms.storage.atomic import write_whole
 from feedferry.transforms.storage.run_folders.mirrors import shown
 from feedferry.transforms.storage.run_folders.run_record import read_run, write_run
@@ -345,6 +350,7 @@ class JobRun:
         if work is not None:  # otherwise an earlier attempt has removed it, after this
             remember(work, options.state)
             if options.acls_path is not None:
+                keep_replaced(work, self.folder)
                 remember_acls(work / KEPT_ACLS, Path(options.acls_path))
                 keep_stated(work, Path(options.acls_path))
             if self.conversion is not None and self.conversion.remote is not None:
@@ -480,7 +486,7 @@ def _mark_unsure(job: Job, folder: Path, observer: Observer) -> None:
     """
     work, acls = find_work(folder), job.convert.acls_path
     if work is not None and acls is not None:
-        forget_sent(work / KEPT_ACLS, Path(acls))
+        forget_sent(work / KEPT_ACLS, Path(acls), folder)
         keep_stated(work, Path(acls), is_unsure=True)
     if job.convert.state is None or work is None:
         return

@@ -23,7 +23,9 @@ from feedferry.pipelines.serve.cluster.cluster_request import (
 )
 from feedferry.pipelines.serve.cluster.cluster_store import ClusterStore
 from feedferry.pipelines.serve.cluster.search_query import Decides, parse_query
+from feedferry.transforms.access.index_fields import field_names
 
+_ACCESS = frozenset(field_names())
 _WINDOW = 10_000
 _decode = msgspec.json.Decoder(DocumentFields).decode
 
@@ -45,6 +47,7 @@ class _SearchBody(_CountBody, forbid_unknown_fields=True):
     sort: _SortPart | list[_SortPart] = []
     search_after: list[SortValue] = []
     source: bool | str | list[str] = msgspec.field(default=True, name="_source")
+    docvalue_fields: list[str] = []
     track_total_hits: bool | int = True
 
 
@@ -137,9 +140,13 @@ class DocumentRequests:
         if wanted.track_total_hits is not False:
             total = {"value": self._count_found(indexes, decides), "relation": "eq"}
             hits = {"total": total, **hits}
-        listed = self._store.documents.listed([index.name for index in indexes], order, after)
+        names, ids = [index.name for index in indexes], _ids_of(wanted.query)
+        if ids is None:
+            listed = self._store.documents.listed(names, order, after)
+        else:
+            listed = self._store.documents.of_ids(names, ids, order, after)
         found = (
-            _hit(document, wanted.source)
+            _hit(document, wanted)
             for document in listed
             if decides is None or decides(_fields_of(document))
         )
@@ -185,8 +192,15 @@ def _order_of(sort: _SortPart | list[_SortPart]) -> list[str]:
     return fields
 
 
-def _hit(found: FoundDocument, wanted: bool | str | list[str]) -> dict[str, object]:
-    score = None if found.sort else 1.0
+def _ids_of(query: dict[str, object]) -> list[str] | None:
+    """Return the ids of a query that finds no other documents, None for another query."""
+    found = query.get("ids")
+    ids = found.get("values") if isinstance(found, dict) else None
+    return [str(id) for id in ids] if isinstance(ids, list) else None
+
+
+def _hit(found: FoundDocument, search: _SearchBody) -> dict[str, object]:
+    score, wanted = None if found.sort else 1.0, search.source
     hit: dict[str, object] = {"_index": found.index, "_id": found.id, "_score": score}
     if wanted is True:
         hit["_source"] = _decode(found.source)
@@ -196,9 +210,24 @@ def _hit(found: FoundDocument, wanted: bool | str | list[str]) -> dict[str, obje
             raise not_played(f"_source {wanted!r}", "true, false or names of fields")
         document = _decode(found.source)
         hit["_source"] = {field: document[field] for field in fields if field in document}
+    if search.docvalue_fields and (values := _doc_values(found, search.docvalue_fields)):
+        hit["fields"] = values
     if found.sort:
         hit["sort"] = found.sort
     return hit
+
+
+def _doc_values(found: FoundDocument, names: list[str]) -> dict[str, list[str]]:
+    """Return the values of fields as an index has them: sorted, each once."""
+    document = _decode(found.source)
+    values = {}
+    for name in names:
+        if name not in _ACCESS:
+            raise not_played(f"the doc values of {name!r}", "fields of a decision")
+        stated = document.get(name)
+        if texts := stated if isinstance(stated, list) else [stated] * (stated is not None):
+            values[name] = sorted({str(text) for text in texts})
+    return values
 
 
 def _shards(indexes: list[ClusterIndex]) -> dict[str, int]:

@@ -132,3 +132,11 @@ def test_a_published_run_with_a_damaged_listing_is_refused(
         " that, or begin again with --fresh",
     )
     assert column("out", "records") == [{"ADD": 1}]
+
+
+def test_a_run_that_begins_anew_has_no_acls_that_an_earlier_run_has_replaced() -> None:
+    put(Path("docs/a.txt"), b"a")
+    assert convert(*ARGS) == 0
+    put(Path("out/replaced.acls"), b"")
+    assert convert(*ARGS, "--fresh") == 0
+    assert not Path("out/replaced.acls").exists()

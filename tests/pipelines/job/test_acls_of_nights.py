@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from support.forks import run
 from support.index_searches import found_by
-from support.served import BOUND_SECONDS, Served, run, serving, start, wait_until
+from support.served import BOUND_SECONDS, Served, serving, start, wait_until
 
 pytestmark = pytest.mark.slow
 

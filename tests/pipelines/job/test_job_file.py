@@ -8,7 +8,6 @@ import pytest
 
 from feedferry.pipelines.job.file.job import Job, Retention
 from feedferry.pipelines.job.file.job_file import is_job_file, load_job
-from feedferry.pipelines.options.value_parsers import RejectLimit
 from feedferry.schemas.errors import (
     BusyError,
     ConfigError,
@@ -17,6 +16,7 @@ from feedferry.schemas.errors import (
     LossRefusedError,
     UnreadableError,
 )
+from feedferry.schemas.share_limit import ShareLimit
 from support.archives import put
 from support.format_names import READ, SOURCE_NAMES
 
@@ -69,7 +69,7 @@ def test_a_job_has_the_settings_of_its_file(tmp_path: Path) -> None:
     assert options.inputs == (f"{tmp_path}/archive/*.xml.gz",)
     assert (options.from_format, options.to_format) == ("gsa-feed", "thunderstone")
     assert (options.max_chunk_bytes, options.jobs) == (64 << 20, 2)
-    assert options.max_rejects == RejectLimit(percent=Decimal("0.1"))
+    assert options.max_rejects == ShareLimit(percent=Decimal("0.1"))
     assert (options.accept_loss, options.fail_on_loss) == (
         frozenset({"content"}),
         frozenset({"acl"}),

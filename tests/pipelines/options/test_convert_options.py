@@ -6,9 +6,9 @@ import pytest
 
 from feedferry.pipelines.options.convert_checks import docids, parse
 from feedferry.pipelines.options.convert_options import ConvertOptions
-from feedferry.pipelines.options.value_parsers import RejectLimit
 from feedferry.schemas.choices import NotFound
 from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.share_limit import ShareLimit
 from feedferry.schemas.span_size import AUTO
 from feedferry.transforms.formats import Docids
 from support.format_names import READ, SOURCE_NAMES, WRITTEN
@@ -43,7 +43,7 @@ def test_each_option_is_parsed() -> None:
         "max_chunk_bytes": ("1MiB", 1_048_576),
         "span_bytes": ("1MB", 1_000_000),
         "jobs": ("2", 2),
-        "max_rejects": ("0.5%", RejectLimit(percent=Decimal("0.5"))),
+        "max_rejects": ("0.5%", ShareLimit(percent=Decimal("0.5"))),
         "accept_loss": ("acl,crawl-once", frozenset({"acl", "crawl-once"})),
         "fields": (("Author=author",), (("Author", "author"),)),
         "delimiter": (r"\n", "\n"),

@@ -8,7 +8,6 @@ import pytest
 from feedferry.pipelines.options.value_parsers import (
     DELIMITER,
     ZONE,
-    RejectLimit,
     choice,
     count_of,
     loss_fields,
@@ -22,13 +21,15 @@ from feedferry.pipelines.options.value_parsers import (
     parse_percent,
     parse_port,
     parse_positive_size,
-    parse_rejects,
     parse_timeout,
+    share_limit_of,
 )
 from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.share_limit import ShareLimit
 
 IDS = count_of("ids", minimum=1).parse
 RECORDS = count_of("records").parse
+SHARE = share_limit_of("records").parse
 FORMATS = choice("text", "json").parse
 
 A_ZONE = "expected an IANA time zone such as Europe/Berlin"
@@ -50,8 +51,8 @@ MAPPING = "expected NAME=FIELD, where FIELD is a letter or _, then letters, digi
         (parse_port, "65535", 65535),
         (parse_percent, "100%", Decimal(100)),
         (parse_percent, "2.5", Decimal("2.5")),
-        (parse_rejects, "10", RejectLimit(count=10)),
-        (parse_rejects, "0.5%", RejectLimit(percent=Decimal("0.5"))),
+        (SHARE, "10", ShareLimit(count=10)),
+        (SHARE, "0.5%", ShareLimit(percent=Decimal("0.5"))),
         (parse_charset, "Windows-1252", "Windows-1252"),
         (parse_encoding, "windows-1252", "windows-1252"),
         (parse_delimiter, r"\0", "\0"),
@@ -81,8 +82,8 @@ def test_a_text_has_a_value(parse: Callable[[object], object], text: object, val
         (RECORDS, "x", "expected a number of records"),
         (parse_port, "65536", "expected a port from 0, any free one, to 65535"),
         (parse_percent, "100.1", "expected a percentage, as 5 or 0.5%"),
-        *((parse_rejects, text, REJECTS) for text in ("", "-1", "0.5", "9" * 19)),
-        *((parse_rejects, text, "expected a percentage, as 5 or 0.5%") for text in ("%", "101%")),
+        *((SHARE, text, REJECTS) for text in ("", "-1", "0.5", "9" * 19)),
+        *((SHARE, text, "expected a percentage, as 5 or 0.5%") for text in ("%", "101%")),
         (parse_charset, "windows-1252x", "expected a charset such as windows-1252"),
         (
             parse_encoding,
@@ -133,19 +134,19 @@ def test_a_delimiter_is_shown_as_it_is_written(delimiter: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "rejects", "records", "is_allowed"),
+    ("limit", "part", "whole", "is_allowed"),
     [
-        (RejectLimit(count=10), 10, 10, True),
-        (RejectLimit(count=10), 11, 1_000_000, False),
-        (RejectLimit(percent=Decimal("0.7")), 7, 1000, True),
-        (RejectLimit(percent=Decimal("0.7")), 8, 1000, False),
-        (RejectLimit(percent=Decimal(0)), 0, 0, True),
+        (ShareLimit(count=10), 10, 10, True),
+        (ShareLimit(count=10), 11, 1_000_000, False),
+        (ShareLimit(percent=Decimal("0.7")), 7, 1000, True),
+        (ShareLimit(percent=Decimal("0.7")), 8, 1000, False),
+        (ShareLimit(percent=Decimal(0)), 0, 0, True),
     ],
 )
-def test_a_reject_limit_is_exact(
-    limit: RejectLimit, rejects: int, records: int, is_allowed: bool
+def test_a_limit_of_a_share_is_exact(
+    limit: ShareLimit, part: int, whole: int, is_allowed: bool
 ) -> None:
-    assert limit.allows(rejects=rejects, records=records) is is_allowed
+    assert limit.allows(part, of=whole) is is_allowed
 
 
 def test_losses_are_named_by_the_fields_that_a_target_may_lack() -> None:

@@ -15,6 +15,7 @@ from feedferry.schemas.reject import Filtered
 from feedferry.transforms.formats import ReadResult
 from feedferry.transforms.steps.kept_acls import (
     KEPT_ACLS,
+    REPLACED_ACLS,
     count_kept,
     forget_sent,
     read_kept,
@@ -335,11 +336,28 @@ def test_the_acls_that_an_abandoned_run_may_have_sent_are_unknown(tmp_path: Path
         is_remembered=False,
     )
     for _ in range(2):  # as after a kill
-        forget_sent(tmp_path / "run-2" / KEPT_ACLS, job.store)
+        forget_sent(tmp_path / "run-2" / KEPT_ACLS, job.store, tmp_path / "run-2")
     names = "same", "new", "gone", "more"
     results = job.run(*map(document, names), child("d/x", "d/"))
     assert results == ["ann", *["acl-unknown"] * 3, "acl-chain-broken"]
     assert job.run(alone("new", "cid"), document("new")) == ["cid"]
+
+
+def test_documents_that_an_abandoned_run_may_have_sent_are_hidden_unless_they_come_again(
+    tmp_path: Path,
+) -> None:
+    job = Nights(tmp_path)
+    job.run(folder("d/", "ann"), folder("e/", "bob"), *(child(f"{n}", "d/") for n in range(4)))
+    sent = child("0", "d/"), child("1", "e/"), document("2", stated=own_acl("bob")), deleted("3")
+    job.run(*sent, child("4", "e/"), is_remembered=False)
+    forget_sent(tmp_path / "run-2" / KEPT_ACLS, job.store, tmp_path / "run-2")
+    job.run(child("1", "e/"), is_remembered=False)
+    assert job.changed() == {("docs", n): "acl-chain-broken" for n in "234"}
+    job.run(folder("d/", "cid"))
+    hidden = {("docs", n): "acl-chain-broken" for n in "1234"}
+    assert job.changed() == {("docs", "0"): "cid", **hidden}
+    job.run(folder("e/", "cid"))
+    assert job.changed() == {}
 
 
 def test_a_parent_that_an_abandoned_run_may_have_sent_is_unknown_in_its_datasource(
@@ -349,7 +367,7 @@ def test_a_parent_that_an_abandoned_run_may_have_sent_is_unknown_in_its_datasour
     job.run(document("d/", A, own_acl("ann", inheritance=inheritance)), folder("d/", "bob", B))
     changed = document("d/", A, own_acl("cid", inheritance=inheritance))
     job.run(changed, is_remembered=False)
-    forget_sent(tmp_path / "run-2" / KEPT_ACLS, job.store)
+    forget_sent(tmp_path / "run-2" / KEPT_ACLS, job.store, tmp_path / "run-2")
     assert job.run(child("d/x", "d/", A), child("d/x", "d/", B)) == ["acl-chain-broken", "bob"]
 
 
@@ -392,6 +410,56 @@ def test_kept_acls_are_exported_and_imported_as_they_are(tmp_path: Path) -> None
     assert [*read_kept(job.store)] == exported
     documents = document("x"), child("d/z", "d/"), document("y")
     assert job.run(*documents) == ["ann", "bob", "acl-unknown"]
+
+
+def origins(path: Path) -> dict[str, tuple[str | None, str, str, int]]:
+    """Return who reads each kept ACL, and the run, feed and line that brought it."""
+    return {
+        item.url.removeprefix(HOST): (
+            None if item.acl is None else item.acl.principals[0].name,
+            *(item.run, item.source, item.line),
+        )
+        for item in read_kept(path)
+    }
+
+
+def test_an_acl_keeps_the_run_and_the_feed_that_have_brought_it(tmp_path: Path) -> None:
+    job = Nights(tmp_path)
+    job.run(alone("same", "ann"), alone("new", "ann"), alone("gone", "ann"), alone("bad", "ann"))
+    full = replace(feed("docs", "full"), source="more.xml", line=7)
+    for _ in range(2):
+        job.run(
+            *(document("page", full), alone("same", "ann", full), alone("new", "bob", full)),
+            replace(rejected("bad", at=full), line=9),
+        )
+    first, second = ("run-1", "docs-incremental.xml", 0), ("run-2", "more.xml", 7)
+    assert origins(job.store) == {
+        "bad": (None, "run-2", "more.xml", 9),
+        "new": ("bob", *second),
+        "same": ("ann", *first),
+    }
+    replaced = tmp_path / "run-2" / REPLACED_ACLS
+    assert origins(replaced) == {
+        "bad": ("ann", *first),
+        "gone": ("ann", *first),
+        "new": ("ann", *first),
+    }
+    assert not (tmp_path / "run-3" / REPLACED_ACLS).exists()
+    replace_kept(tmp_path / "imported", read_kept(job.store))
+    assert origins(tmp_path / "imported") == origins(job.store)
+
+
+def test_an_abandoned_run_keeps_the_acls_before_it(tmp_path: Path) -> None:
+    job = Nights(tmp_path)
+    job.run(alone("x", "ann"))
+    job.run(alone("x", "bob"), is_remembered=False)
+    folder = tmp_path / "abandoned"
+    folder.mkdir()
+    for _ in range(2):  # as after a kill
+        forget_sent(tmp_path / "run-2" / KEPT_ACLS, job.store, folder)
+    assert origins(job.store) == {"x": (None, "abandoned", "", 0)}
+    expected = {"x": ("ann", "run-1", "docs-incremental.xml", 0)}
+    assert origins(folder / REPLACED_ACLS) == expected
 
 
 @pytest.mark.parametrize("damage", ["text", "version"])

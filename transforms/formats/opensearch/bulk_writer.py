@@ -293,7 +293,12 @@ def acl_script(access: AccessFields) -> dict[str, object]:
 
 def hiding_lines(url: str) -> bytes:
     """Return the action that shows a document to no user, until its next version comes."""
-    action, script = {"update": {"_id": id_of(url)}}, {"script": acl_script(withheld_fields())}
+    return acl_lines(id_of(url), withheld_fields())
+
+
+def acl_lines(id: str, access: AccessFields) -> bytes:
+    """Return the action that changes who may see a document, by its id."""
+    action, script = {"update": {"_id": id}}, {"script": acl_script(access)}
     return _encode(action) + b"\n" + _encode(script) + b"\n"
 
 

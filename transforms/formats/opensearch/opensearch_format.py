@@ -115,6 +115,7 @@ OPENSEARCH = Format(
     read=deferred("opensearch.bulk_reader:read"),
     split=deferred("opensearch.bulk_reader:split"),
     places=deferred("opensearch.bulk_reader:places"),
+    find_records=deferred("opensearch.bulk_search:find_records"),
     encoder=deferred("opensearch.bulk_writer:BulkEncoder"),
     adapter=deferred("opensearch.adapt_opensearch:adapter"),
     holds=HOLDS,

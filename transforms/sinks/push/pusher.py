@@ -431,7 +431,7 @@ class Pusher:
             )
             steps = RunSteps(receipts.steps, receipts.add, claim=claim)
             session = PushSession(settings, self.client, self._gate, steps=steps)
-            session.chunks, session.root = planned, root
+            session.chunks, session.root, session.folder = planned, root, folder
             error: Exception | None = None
             try:
                 if remaining:

@@ -15,6 +15,7 @@ from feedferry.schemas.account import Chunk
 from feedferry.schemas.errors import TargetError
 from feedferry.schemas.receipt import StepReceipt
 from feedferry.schemas.setting import in_flags
+from feedferry.schemas.share_limit import ShareLimit
 from feedferry.transforms.net.retry import RetryPauses
 from feedferry.transforms.sinks.push.model import (
     MAX_REPLY_LETTERS,
@@ -108,13 +109,14 @@ class RunSteps:
 class PushSession:
     """A run at an appliance, as the appliance sees it before and after its chunks.
 
-    `chunks` are those of the run, whose paths are relative to `root`. When all of them are settled,
+    `chunks` are those of the run, whose paths are relative to `root`; `folder` is that of the push,
+    with its receipts. When all of them are settled,
     `refused` is the number of records that were refused, and `accepted_refusals` how many of them
     the operator has accepted.
     """
 
     chunks: Sequence[Chunk] = ()
-    root = Path()
+    root = folder = Path()
     refused = accepted_refusals = 0
 
     def __init__(
@@ -130,6 +132,11 @@ class PushSession:
     @property
     def appliance(self) -> Appliance:
         return self._settings.appliance
+
+    @property
+    def max_widened(self) -> ShareLimit | None:
+        """The most documents that may become visible to more users."""
+        return self._settings.max_widened
 
     def open(self, chunk: Chunk) -> AbstractContextManager[IO[bytes]]:
         """Open the file of a chunk; raise SourceError if it cannot be read."""

@@ -4,6 +4,7 @@ import enum
 
 import msgspec
 
+from feedferry.schemas.share_limit import ShareLimit
 from feedferry.transforms.net.retry import RetryPolicy
 from feedferry.transforms.sinks.push.throttle.backlog import BacklogLimits
 from feedferry.transforms.sinks.push.throttle.window import SendWindow
@@ -50,7 +51,8 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     first groups feed of each groupsource, `replace` or `cleanup`; without it, feedtypes are as
     stated. `accepted_rejects` is the path of a list of known rejects. With `allow_older`, a run is
     pushed although a newer one was. With `withhold`, an appliance that can do so shows the earlier
-    versions of refused documents to no user.
+    versions of refused documents to no user. `max_widened` limits how many documents of a search
+    server become visible to more users.
     """
 
     appliance: Appliance
@@ -70,6 +72,7 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     accepted_rejects: str | None = None
     allow_older: bool = False
     withhold: bool = True
+    max_widened: ShareLimit | None = None
 
     @property
     def hide(self) -> Hide | None:

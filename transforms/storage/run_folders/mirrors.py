@@ -134,6 +134,13 @@ def _is_gone(storage: Storage, name: str) -> bool:
     return False
 
 
+def store(path: Path) -> None:
+    """Put a file into the storage too if it is in a mirror."""
+    for folder in path.parents:
+        if folder in _mirrors:
+            _mirrors[folder].put(path.relative_to(folder).as_posix(), path.read_bytes())
+
+
 def remove(path: Path) -> None:
     """Remove a file if it is there."""
     storage, name = place_of(path)

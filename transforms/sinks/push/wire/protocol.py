@@ -7,6 +7,7 @@ Another kind is added by an object of another package, which names it as an entr
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import IO, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
@@ -17,6 +18,7 @@ from feedferry.schemas.check import CheckLine
 from feedferry.schemas.feed import FULL
 from feedferry.schemas.own_key import Own
 from feedferry.schemas.record import Record
+from feedferry.schemas.share_limit import ShareLimit
 from feedferry.transforms.sinks.push.model import (
     REQUEST_BYTES_LIMIT,
     ApplianceResponse,
@@ -80,9 +82,13 @@ class RunSession(Protocol):
     chunks: Sequence[Chunk]
     refused: int
     accepted_refusals: int
+    folder: Path
 
     @property
     def appliance(self) -> "Appliance": ...
+
+    @property
+    def max_widened(self) -> ShareLimit | None: ...
 
     def open(self, chunk: Chunk) -> AbstractContextManager[IO[bytes]]:
         """Open the file of a chunk; raise SourceError if it cannot be read."""
@@ -197,6 +203,7 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     the list: an appliance that has an ACL in other terms, or a digest in place of fields, has them
     computed for both sides. Without it, records are compared as they are. `probe` searches for a
     document, in the form of `as_listed`, as people who may see it and as people who may not.
+    `find_versions` yields the document of a URL in each datasource with the decision that it has.
     """
 
     name: str
@@ -223,6 +230,7 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     list_documents: Callable[[ApplianceReader, str | None], Iterator[ListedDocument]] | None = None
     listed_fields: frozenset[str] = frozenset()
     as_listed: Callable[[Record], Record] | None = None
+    find_versions: Callable[[ApplianceReader, str], Iterator[Record]] | None = None
     probe: Callable[[ApplianceReader, Record], Iterator[FailedProbe]] | None = None
     probe_path: str = ""
     read_backlog: Callable[[ApplianceResponse], BacklogCount] | None = None

@@ -13,16 +13,27 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from feedferry.schemas.account import Chunk
+from feedferry.schemas.acl import Access, Acl, Principal, Scope
 from feedferry.schemas.errors import ConfigError, TargetError
 from feedferry.schemas.receipt import Refusal
-from feedferry.schemas.record import Action, Record
+from feedferry.schemas.record import Action, Meta, Record
+from feedferry.schemas.share_limit import ShareLimit
 from feedferry.transforms.access.index_fields import field_names
-from feedferry.transforms.formats.opensearch.bulk_writer import BulkEncoder, hiding_lines
+from feedferry.transforms.access.meet import HIDDEN_KEY
+from feedferry.transforms.formats.opensearch.bulk_writer import (
+    BulkEncoder,
+    acl_lines,
+    hiding_lines,
+)
 from feedferry.transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning
 from feedferry.transforms.sinks.push.wire.address import parse_target
 from feedferry.transforms.sinks.push.wire.body import RequestBody
 from feedferry.transforms.sinks.push.wire.opensearch import indexes
 from feedferry.transforms.sinks.push.wire.opensearch.bulk_request import make_request, numbered
+from feedferry.transforms.sinks.push.wire.opensearch.decision_lines import (
+    decisions_of,
+    read_decision,
+)
 from feedferry.transforms.sinks.push.wire.opensearch.indexes import RunIndexes, begin, finish
 from feedferry.transforms.sinks.push.wire.opensearch.mapping import alias_suffix, mapping
 from feedferry.transforms.sinks.push.wire.opensearch.opensearch import OPENSEARCH_CLUSTER
@@ -86,6 +97,43 @@ def test_each_record_has_its_version_whatever_the_blocks_are(kinds: list[str], s
         for number, kind in enumerate(kinds)
     )
     assert sent == expected
+
+
+@given(st.lists(st.tuples(st.sampled_from("idh"), st.booleans()), min_size=1), st.integers(1, 400))
+def test_superseded_records_permit_nobody_and_have_as_many_bytes(
+    kinds: list[tuple[str, bool]], size: int
+) -> None:
+    staff = Principal(name='a"],\\', scope=Scope.GROUP, access=Access.PERMIT)
+    meta = Meta("acl_1_permit_1", 'x"]'), Meta("b", "2")
+    add = Action.ADD
+    made = Record(url="http://h.x/a", action=add, body='"acl_1_permit_1":["*"]', metadata=meta)
+    access = Acl(principals=(staff, replace(staff, access=Access.DENY, name="b")))
+    lines = {
+        "i": BulkEncoder().encode(replace(made, acl=access)),
+        "d": encoded("http://h.x/b", Action.DELETE),
+        "h": acl_lines("http://h.x/c", {"acl_1_permit_1": ["gs:x:a", "b"], "acl_2_permit_1": []}),
+    }
+    text = b"".join(lines[kind] for kind, _ in kinds)
+    blocks = [text[at : at + size] for at in range(0, len(text), size)]
+    first = 10**18
+    hidden = frozenset(first + at for at, (_, is_hidden) in enumerate(kinds) if is_hidden)
+    sent = b"".join(numbered(blocks, first, hidden))
+    assert len(sent) == len(text)
+    decisions = [decision for _, decision in decisions_of(sent.splitlines())]
+    for (kind, is_hidden), decision in zip(kinds, decisions, strict=True):
+        if kind != "d":
+            assert (read_decision(decision[1:]) == HIDDEN_KEY) is is_hidden
+    assert sent.count(b'\\"acl_1_permit_1\\":[\\"*\\"]') == [kind for kind, _ in kinds].count("i")
+
+
+def test_a_request_hides_the_superseded_records_of_its_part() -> None:
+    begun = RunIndexes(
+        begun=BEGUN, suffixes={"web": "-web"}, before={5: 1000}, superseded=[0, 1002, 1003, 1004]
+    )
+    _, body = make_request(part_of(chunk(5, URLS), first=2, count=2), begun)
+    sent = b"".join(body.recode([encoded(url) for url in URLS[:3]]))
+    decisions = [read_decision(decision[1:]) for _, decision in decisions_of(sent.splitlines())]
+    assert [decision == HIDDEN_KEY for decision in decisions] == [True, True, False]
 
 
 def test_a_request_names_an_alias_and_the_versions_follow_the_record_in_the_run() -> None:
@@ -205,6 +253,8 @@ class ClusterSession:
     """A run at a cluster that is a function of method, path and body."""
 
     refused = accepted_refusals = 0
+    folder = Path()
+    max_widened: ShareLimit | None = None
 
     def __init__(
         self,

@@ -1,6 +1,8 @@
 """A part of a chunk as a request: each document gets the version of its record in the run."""
 
-from collections.abc import Iterable, Iterator
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Set
 from itertools import pairwise
 
 from feedferry.transforms.formats.opensearch.bulk_writer import hiding_lines
@@ -17,19 +19,24 @@ _PLACE = b'"version":%d' % PLACE_OF_VERSION
 """No text of a document has it, as quotation marks in texts are escaped."""
 
 _OF_DOCUMENT = b"\n{"
+_FIELD = rb'"acl_[0-9]_(?:deny|permit)_[0-9]":\[(?:"(?:[^"\\]|\\.)*",?)*+\]'
+_DECISION = re.compile(rb"," + _FIELD + rb"|" + _FIELD + rb",?")
+"""A field of a decision, with the comma by which it is separated."""
 
 
 def make_request(part: ChunkPart, indexes: RunIndexes) -> tuple[str, RequestBody]:
     """Return the path and the body of a request."""
-    chunk = part.chunk
-    first = _first_version(part, indexes) + part.first
+    begin = _first_version(part, indexes) + part.first
+    base, superseded = begin - indexes.before[part.chunk.ordinal] - part.first, indexes.superseded
+    places = (bisect_left(superseded, version - base) for version in (begin, begin + part.records))
+    hidden = frozenset(base + number for number in superseded[slice(*places)])
     body = RequestBody(
         content_type="application/x-ndjson",
         length=part.size,
         part=part,
-        recode=lambda blocks: numbered(blocks, first),
+        recode=lambda blocks: numbered(blocks, begin, hidden),
     )
-    return _path(chunk.datasource, indexes), body
+    return bulk_path(part.chunk.datasource, indexes), body
 
 
 def make_hiding(
@@ -41,13 +48,27 @@ def make_hiding(
     lines = (b"".join(numbered([hiding_lines(url)], begin + number)) for number, url in urls)
     data = b"".join(lines)
     body = RequestBody(content_type="application/x-ndjson", length=len(data), before=data)
-    return _path(chunk.datasource, indexes), body
+    return bulk_path(chunk.datasource, indexes), body
 
 
-def numbered(blocks: Iterable[bytes], first: int) -> Iterator[bytes]:
+def version_before(indexes: RunIndexes) -> int:
+    """Return the version of what precedes the records of a run, and follows those of others."""
+    return indexes.begun * VERSIONS_PER_MICROSECOND - 1
+
+
+def bulk_path(datasource: str | None, indexes: RunIndexes) -> str:
+    """Return the path of changes of the documents of a datasource."""
+    suffix = indexes.suffixes[datasource or ""]
+    return f"{suffix}/_bulk?require_alias=true&{BULK_FILTER}"
+
+
+def numbered(
+    blocks: Iterable[bytes], first: int, hidden: Set[int] = frozenset()
+) -> Iterator[bytes]:
     """Yield blocks of lines with the version of each record, from `first` on.
 
-    The lines of a record have the same version. All versions have as many digits.
+    The lines of a record have the same version. All versions have as many digits. In records with
+    the versions `hidden`, spaces replace the decision, so that no user finds the document.
     """
     version, pending = first - 1, b""
     for block in blocks:
@@ -61,16 +82,17 @@ def numbered(blocks: Iterable[bytes], first: int) -> Iterator[bytes]:
         parts = [pieces[0][1:]]
         for before, after in pairwise(pieces):
             version += not before.endswith(_OF_DOCUMENT)
+            if version in hidden:
+                after = _DECISION.sub(_spaces, after)  # noqa: PLW2901
             parts += b'"version":%d' % version, after
         yield b"".join(parts)
     yield pending
 
 
+def _spaces(match: re.Match[bytes]) -> bytes:
+    return b" " * len(match[0])
+
+
 def _first_version(part: ChunkPart, indexes: RunIndexes) -> int:
     """Return the version of the first record of a chunk."""
     return indexes.begun * VERSIONS_PER_MICROSECOND + indexes.before[part.chunk.ordinal]
-
-
-def _path(datasource: str | None, indexes: RunIndexes) -> str:
-    suffix = indexes.suffixes[datasource or ""]
-    return f"{suffix}/_bulk?require_alias=true&{BULK_FILTER}"

@@ -81,12 +81,14 @@ class RunIndexes(msgspec.Struct, frozen=True, kw_only=True):
 
     `suffixes` are those of the aliases, by datasource. `begun` is the time at which the push began,
     in microseconds since 1970, where the versions of the run begin. `before` counts the records of
-    earlier chunks, by the ordinal of a chunk.
+    earlier chunks, by the ordinal of a chunk. `superseded` are the numbers of records that later
+    records of the run replace, in ascending order.
     """
 
     begun: int
     suffixes: Mapping[str, str]
     before: Mapping[int, int]
+    superseded: Sequence[int] = ()
 
 
 def is_full(chunk: Chunk) -> bool:
@@ -107,7 +109,7 @@ def begin(session: RunSession) -> RunIndexes:
     """Make the indexes that the chunks of a run are written to; raise TargetError if it fails."""
     begun = _begun(session, _now())
     *before, _ = accumulate(map(count_records, session.chunks), initial=0)
-    of_run = _by_datasource(session.chunks)
+    of_run = by_datasource(session.chunks)
     check_feeds(session.appliance, session.chunks)
     suffixes = {}
     for datasource, chunks in of_run.items():
@@ -115,7 +117,7 @@ def begin(session: RunSession) -> RunIndexes:
         make = partial(_make_index, session, datasource, begun, is_loading=True)
         find = partial(_find_index, session, datasource, begun)
         if full == {True}:
-            _own_indexes(session, datasource)
+            own_indexes(session, datasource)
             session.step(f"make an index for {datasource}", make)
         else:
             session.step(f"find the index of {datasource}", find)
@@ -130,7 +132,7 @@ def begin(session: RunSession) -> RunIndexes:
 
 def check_feeds(appliance: Appliance, chunks: Sequence[Chunk]) -> None:
     """Raise TargetError for chunks of which some replace documents of others."""
-    of_run = _by_datasource(chunks)
+    of_run = by_datasource(chunks)
     _check_names(appliance, of_run)
     for datasource, own in of_run.items():
         _check_full_feeds(appliance, datasource, own)
@@ -171,7 +173,7 @@ def _check_names(appliance: Appliance, datasources: Collection[str]) -> None:
 def finish(session: RunSession) -> None:
     """Make what a run has sent visible to searches; exchange the indexes of full feeds."""
     begun = _begun(session, int(datetime.now(UTC).timestamp()))
-    for datasource, chunks in _by_datasource(session.chunks).items():
+    for datasource, chunks in by_datasource(session.chunks).items():
         alias = alias_suffix(datasource)
         index = alias + _stamp(begun)
         loads = is_full(chunks[0])
@@ -250,7 +252,7 @@ def _change_aliases(session: RunSession, actions: Sequence[_AliasAction]) -> Non
     session.send("/_aliases", json_body({"actions": actions}), is_below_address=False)
 
 
-def _by_datasource(chunks: Sequence[Chunk]) -> dict[str, list[Chunk]]:
+def by_datasource(chunks: Sequence[Chunk]) -> dict[str, list[Chunk]]:
     found: dict[str, list[Chunk]] = {}
     for chunk in chunks:
         found.setdefault(chunk.datasource or "", []).append(chunk)
@@ -295,7 +297,7 @@ def _expected_of_index(options: IndexOptions, reason: str) -> str:
 def _find_index(session: RunSession, datasource: str, begun: int) -> str:
     """Find the index of a datasource by its alias, and make it without one; return its name."""
     alias = alias_suffix(datasource)
-    held_by = _own_indexes(session, datasource)
+    held_by = own_indexes(session, datasource)
     if not held_by:
         return _make_index(session, datasource, begun, is_loading=False)
     if len(held_by) > 1:
@@ -317,7 +319,7 @@ def _find_index(session: RunSession, datasource: str, begun: int) -> str:
     return ", ".join(held_by)
 
 
-def _own_indexes(session: RunSession, datasource: str) -> dict[str, HeldMapping]:
+def own_indexes(session: RunSession, datasource: str) -> dict[str, HeldMapping]:
     """Return the mappings of the indexes that the alias of a datasource names; there may be none.
 
     Raise TargetError for an index that is not of this datasource: a run would write to it, or a

@@ -5,6 +5,8 @@
 
 import re
 
+from msgspec.structs import replace
+
 from feedferry.schemas.check import CheckLine, fail_of, ok, warn
 from feedferry.schemas.feed import FULL, INCREMENTAL
 from feedferry.transforms.formats import OPENSEARCH
@@ -31,12 +33,15 @@ from feedferry.transforms.sinks.push.wire.opensearch.scan import (
     LISTED_FIELDS,
     as_listed,
     check,
+    find_versions,
     list_documents,
 )
+from feedferry.transforms.sinks.push.wire.opensearch.tightening import forget, tighten
 from feedferry.transforms.sinks.push.wire.protocol import (
     Address,
     ApplianceProtocol,
     Endpoint,
+    RunSession,
     SendContext,
 )
 from feedferry.transforms.sinks.push.wire.responses import describe
@@ -54,6 +59,16 @@ def _find_url(address: Address) -> str | None:
     scheme, host, port, path = address
     path = path.rstrip("/")
     return f"{scheme}://{host}{port}{path}" if _INDEX.fullmatch(path) else None
+
+
+def _begin(session: RunSession) -> RunIndexes:
+    indexes = begin(session)
+    return replace(indexes, superseded=tighten(session, indexes))
+
+
+def _finish(session: RunSession) -> None:
+    finish(session)
+    forget(session)
 
 
 def _request(part: ChunkPart, context: SendContext) -> tuple[str, RequestBody]:
@@ -107,11 +122,12 @@ OPENSEARCH_CLUSTER = ApplianceProtocol(
     check=check,
     exchange=exchange_text,
     check_feeds=check_feeds,
-    begin=begin,
-    finish=finish,
+    begin=_begin,
+    finish=_finish,
     list_documents=list_documents,
     listed_fields=LISTED_FIELDS,
     as_listed=as_listed,
+    find_versions=find_versions,
     probe=probe,
     probe_path="/_count",
     max_records=50_000,

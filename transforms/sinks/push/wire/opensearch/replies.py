@@ -57,6 +57,23 @@ class SearchReply(_Reply, kw_only=True):
     hits: _Hits = msgspec.field(default_factory=_Hits)
 
 
+class DecisionHit(msgspec.Struct, kw_only=True):
+    """A document, by its id, with the fields of its decision; those without tokens are absent."""
+
+    id: str = msgspec.field(name="_id")
+    fields: dict[str, list[str] | str] = {}
+
+
+class _DecisionHits(msgspec.Struct):
+    hits: list[DecisionHit] = []
+
+
+class DecisionReply(_Reply, kw_only=True):
+    """The decisions of documents."""
+
+    hits: _DecisionHits = msgspec.field(default_factory=_DecisionHits)
+
+
 def read_reply(response: ApplianceResponse, kind: type[Reply], expected: str) -> Reply:
     """Return a reply that all shards have answered; raise TargetError for any other."""
     if not response.is_success:

@@ -13,8 +13,9 @@ from feedferry.schemas.check import CheckLine, fail, fail_of, ok, warn
 from feedferry.schemas.errors import RecordError, TargetError
 from feedferry.schemas.record import Arrival, Content, Crawl, Provenance, Record
 from feedferry.transforms.access.decision import PARTS, decision_of
-from feedferry.transforms.access.index_fields import acl_of_fields, fields_of
+from feedferry.transforms.access.index_fields import acl_of_fields, field_names, fields_of
 from feedferry.transforms.formats.opensearch.bulk_reader import document_of
+from feedferry.transforms.formats.opensearch.bulk_writer import id_of
 from feedferry.transforms.sinks.push.wire.opensearch.index_options import IndexOptions
 from feedferry.transforms.sinks.push.wire.opensearch.json_request import json_body
 from feedferry.transforms.sinks.push.wire.opensearch.mapping import alias_suffix, held_mappings
@@ -97,6 +98,16 @@ def list_documents(reader: ApplianceReader, datasource: str | None) -> Iterator[
             f"{reader.appliance.url}{suffix}: {listed:,} documents of {counted:,} were listed;"
             " expected all: verify again when nothing writes to the index"
         )
+
+
+def find_versions(reader: ApplianceReader, url: str) -> Iterator[Record]:
+    """Yield the document of a URL in each datasource, with its ACL only, as searches find it."""
+    query = {"ids": {"values": [id_of(url)]}}
+    fields = ["url", "datasource", *field_names()]
+    body = json_body({"size": _PAGE_DOCUMENTS, "query": query, "_source": fields})
+    response = reader.request(f"/_search?{_FILTER}", body, method="POST")
+    for hit in read_reply(response, SearchReply, "a document").hits.hits:
+        yield document_of(hit.source, hit.id, Provenance())
 
 
 def _count(reader: ApplianceReader, suffix: str) -> int:

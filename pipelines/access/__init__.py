@@ -1,0 +1,1 @@
+"""Explanations of who sees a document, from the runs of a job and from a target."""

@@ -1,0 +1,115 @@
+"""A job reports who sees more documents and who sees fewer, and stops at a limit."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.served import Served, run, serving
+
+pytestmark = pytest.mark.slow
+
+JOB = """\
+version: 1
+job: nights
+source: {{type: gsa-feed, path: "{0}/*.xml"}}
+target: {{type: opensearch, url: "{1}", index: docs}}
+runs: {0}/runs
+metrics_file: {0}/nights.prom
+safety: {{max_widened: 10%}}
+"""
+
+
+def write_feed(folder: Path, night: int, **readers: str) -> None:
+    """Write a feed of documents with the groups that may see them."""
+    records = "".join(
+        f'<record url="http://h.example/{name}" mimetype="text/plain"><acl>'
+        + "".join(
+            f'<principal scope="group" access="permit">{group}</principal>'
+            for group in groups.split()
+        )
+        + f"</acl><content>{name}</content></record>"
+        for name, groups in readers.items()
+    )
+    header = "<header><datasource>files</datasource><feedtype>incremental</feedtype></header>"
+    text = f"<gsafeed>{header}<group>{records}</group></gsafeed>"
+    (folder / f"{night}.xml").write_text(text, "utf-8")
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    with serving(tmp_path / "spool") as started:
+        (tmp_path / "job.yaml").write_text(JOB.format(tmp_path, started.url), "utf-8")
+        write_feed(tmp_path, 1, a="staff", b="staff", c="staff board")
+        done = run("run", str(tmp_path / "job.yaml"))
+        assert done.returncode == 0, done.stderr
+        yield started
+
+
+def readers(served: Served) -> dict[str, list[str]]:
+    hits = json.loads(served.get("/docs/_search"))["hits"]["hits"]
+    return {hit["_id"][-1]: hit["_source"]["acl_1_permit_1"] for hit in hits}
+
+
+def test_a_job_that_widens_too_many_documents_stops_and_goes_on_with_another_limit(
+    served: Served, tmp_path: Path
+) -> None:
+    job = str(tmp_path / "job.yaml")
+    before = readers(served)
+    write_feed(tmp_path, 2, a="staff board", c="staff", d="staff")
+    done = run("run", job)
+    assert done.returncode == 3, done.stderr
+    message = "1 of 3 documents would be seen by more users; expected at most 10%"
+    assert message in done.stderr
+    assert "the limit of safety.max_widened" in done.stderr
+    assert readers(served) == before
+    listed = run("access", "--changes", job)
+    assert (listed.returncode, listed.stdout.splitlines()) == (
+        0,
+        [
+            "wider     http://h.example/a  +gs:Default:board",
+            "narrower  http://h.example/c  -gs:Default:board",
+        ],
+    )
+    done = run("run", job, "--set", "safety.max_widened=1")
+    assert done.returncode == 0, done.stderr
+    assert readers(served) == {
+        "a": ["gs:Default:staff", "gs:Default:board"],
+        "b": ["gs:Default:staff"],
+        "c": ["gs:Default:staff"],
+        "d": ["gs:Default:staff"],
+    }
+    _, stopped, _ = sorted((tmp_path / "runs" / "nights").glob("*/push"))
+    [folder] = stopped.iterdir()
+    report = json.loads((folder / "report.json").read_bytes())
+    counts = {"wider": 1, "narrower": 1, "new": 1, "same": 1, "narrowed": 2}
+    assert report["acl_changes"] == counts
+    page = (folder.parent.parent / "report.html").read_text("utf-8")
+    assert "Documents that other people see" in page
+    assert "gs:Default:board" in page
+    metrics = (tmp_path / "nights.prom").read_text("utf-8")
+    assert 'acl_changes{job="nights",change="same"} 4' in metrics
+
+
+def test_changes_are_lines_of_json_and_a_run_without_a_list_is_refused(
+    served: Served, tmp_path: Path
+) -> None:
+    job = str(tmp_path / "job.yaml")
+    done = run("access", "--changes", job)
+    assert done.returncode == 2
+    assert "no acl-changes.csv; expected a run that was pushed to OpenSearch" in done.stderr
+    write_feed(tmp_path, 2, a="board")
+    assert run("run", job, "--set", "safety.max_widened=100%").returncode == 0
+    done = run("access", "--changes", job, "--format", "json")
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        {
+            "url": "http://h.example/a",
+            "datasource": "files",
+            "change": "both",
+            "gained": ["gs:Default:board"],
+            "lost": ["gs:Default:staff"],
+        }
+    ]
+    done = run("access")
+    assert (done.returncode, "Missing argument 'USER...'" in done.stderr) == (2, True)

@@ -1,0 +1,39 @@
+"""Find the actions on one document in a body of `_bulk` requests, without reading the others."""
+
+from collections.abc import Iterator
+from io import BytesIO
+from typing import IO
+
+import msgspec
+
+from feedferry.schemas.record import Record
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats.opensearch.bulk_reader import read
+from feedferry.transforms.formats.opensearch.bulk_writer import id_of
+
+_BLOCK_BYTES = 8 << 20
+
+
+def find_records(
+    stream: IO[bytes], url: str, *, block_bytes: int = _BLOCK_BYTES
+) -> Iterator[Record]:
+    """Yield the records of a URL in a chunk that the writer has made, with their offsets.
+
+    An id in the text of a document is no match, as JSON escapes its quotation marks.
+    """
+    text = b'"_id":' + msgspec.json.encode(id_of(url))
+    begin = 0
+    while block := stream.read(block_bytes) + stream.readline():
+        end = 0
+        while (at := block.find(text, end)) >= 0:
+            line = block.rfind(b"\n", 0, at) + 1
+            end = block.find(b"\n", at) + 1 or len(block)
+            document_end = block.find(b"\n", end) + 1
+            lines = block[line : document_end or len(block)]
+            if not document_end:
+                lines += (more := stream.readline())
+                block += more
+            for result in read(BytesIO(lines), span=Span(offset=begin + line)):
+                if isinstance(result, Record) and result.provenance.offset == begin + line:
+                    yield result
+        begin += len(block)
