@@ -350,7 +350,7 @@ class SpanConversion:
             raise RecordError("url-doubtful", doubt)
         for notice in value_notices(record, outcomes):
             self._account.note(notice)
-        if record.acl is not None and record.acl.is_waiting:
+        if record.acl is not None and record.acl.permits_nobody and record.acl.is_waiting:
             self._account.wait(record, record.acl.inherit_from or "")
 
     def _take_other(

@@ -112,9 +112,10 @@ the ACL of a document that an abandoned run may have sent.
 
 _REMAPPED = """
 SELECT url, acl, datasource FROM acls JOIN remapped USING (url, datasource)
-WHERE number <= :after AND parent IS NULL AND acl IS NOT x'C0' ORDER BY datasource, url
+WHERE number <= :after AND parent IS NULL AND acl IS NOT x'C0'
+AND (acl NOT NULL OR is_parent OR alone) ORDER BY datasource, url
 """
-"""ACLs whose principals have other names now; those that inherit are among the changed ones."""
+"""ACLs whose principals have other names now, and that are not among the changed ones."""
 
 _FORGET_SENT = (
     "INSERT INTO feeds SELECT * FROM before.feeds",
