@@ -141,6 +141,13 @@ SCENARIOS = (
         ("gsa-feed --jobs 1", "opensearch --jobs 1"),
     ),
     Scenario(
+        "acls",
+        feeds.protected,
+        100_000,
+        ("gsa-feed --jobs 1", "opensearch --jobs 1"),
+        record_bytes=750,
+    ),
+    Scenario(
         "items",
         feeds.items,
         300 * MB,

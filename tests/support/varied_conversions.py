@@ -84,6 +84,7 @@ _BY_PARSER = f"from support.batches import by_parser\nwith by_parser():\n    {_B
 _RUN_FLAGS = (
     *("--to gsa-feed", "--to gsa-feed --dialect 5.0", "--to thunderstone", "--to jsonl"),
     *("--to avro", "--to gsa-feed --datasource d --feedtype incremental --max-chunk-bytes 10000"),
+    *("--to opensearch", "--to opensearch --datasource d --feedtype incremental"),
 )
 _ACCEPT_ALL = ("--accept-loss", ",".join(sorted(REFUSED)), "--accept-holes", "--allow-empty-full")
 _SPAN_BYTES = (700, 2000, 5000)

@@ -113,7 +113,7 @@ class SpanInputs(msgspec.Struct, frozen=True, dict=True):
                 spans.append(msgspec.structs.replace(span, format=sniff_format(span)))
             except (SourceError, FormatError) as exc:
                 raise ConfigError(f"{exc.text}; expected {expected}") from exc
-        return SpanInputs(spans, self.reading)
+        return SpanInputs(spans, msgspec.structs.replace(self.reading, batch_records=0))
 
 
 def prepare_steps(spans: Iterable[Span], settings: Settings, *, run: str = "") -> list[Span]:

@@ -12,6 +12,7 @@ from feedferry.schemas.errors import FeedferryError
 from feedferry.schemas.record import Record
 from feedferry.schemas.span import Span
 from feedferry.transforms.formats import ReadOptions
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
 from feedferry.transforms.formats.fast_path.elements.element_block import ElementBlock
 from feedferry.transforms.formats.fast_path.elements.singly import singly
 from feedferry.transforms.formats.holding.acl_metadata import is_acl_name
@@ -70,6 +71,14 @@ def test_an_acl_in_metadata_is_stored_next_to_records_that_are_read_without_meta
     stated = [record(n, meta) for n in range(60, 80)]
     without = [text.partition("<acl")[0] + text.partition("</acl>")[2] for text in stated]
     check_stored(feed("".join([*others, *without])), tmp_path)
+
+
+def test_another_file_of_a_step_is_read_record_by_record(tmp_path: Path) -> None:
+    path = tmp_path / "feed.xml"
+    path.write_bytes(feed("".join(record(n, "") for n in range(200)), feedtype="incremental"))
+    results = [*SpanInputs([], _IN_BLOCKS).file(path)]
+    assert not any(isinstance(result, RecordBatch | ElementBlock) for result in results)
+    assert sum(isinstance(result, Record) for result in results) == 200
 
 
 def test_records_are_read_without_contents_and_metadata(tmp_path: Path) -> None:

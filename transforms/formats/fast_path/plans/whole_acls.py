@@ -17,8 +17,8 @@ from feedferry.transforms.formats.fast_path.elements.element_codes import END_AC
 from feedferry.transforms.formats.fast_path.plans.batch_plan import Counted
 from feedferry.transforms.formats.fast_path.plans.element_plan import ElementEncoder
 
-_MAX_ACLS = 32_768
-_MAX_CHARS = 8 << 20
+_MAX_ACLS = 4096
+_MAX_CHARS = 2 << 20
 """The most ACLs that are kept, and the most characters of their pieces."""
 
 _SAMPLE = Record(
