@@ -2,7 +2,7 @@
 
 One seed with more nights, printed as it goes on::
 
-    HISTORIES="4711 10000" pytest -n0 -s -m "" tests/histories -k histories
+    HISTORIES="4711 10000" pytest -n0 -s -m "" tests/histories -k no_night
 """
 
 import os
