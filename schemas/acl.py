@@ -77,6 +77,10 @@ class AclLayer(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unkno
     principals: tuple[Principal, ...] = ()
 
 
+WAITING = (AclLayer(part=0), AclLayer(part=0))
+"""The decision about a document that inherits from a URL whose ACL is not there yet: nobody."""
+
+
 class Acl(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The principals of one URL, in source order.
 
@@ -101,6 +105,11 @@ class Acl(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown_fi
     def inherits(self) -> bool:
         """Whether other ACLs have a part in the decision about its document."""
         return self.inherit_from is not None or self.inherit_fragment is not None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether its decision waits for the ACL of `inherit_from`."""
+        return self.decision == WAITING
 
     @property
     def permits_nobody(self) -> bool:

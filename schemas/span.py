@@ -9,6 +9,9 @@ import msgspec
 
 from feedferry.schemas.feed import Feed
 
+FIRST = -1
+"""The number of a source whose spans come before those of all others."""
+
 _FIVE_DIGITS = 100_000
 
 
@@ -218,5 +221,9 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _sortable(ordinal: int) -> str:
-    """Return text that sorts like the number; more than five digits sort after all others."""
+    """Return text that sorts like the number; more than five digits sort after all others.
+
+    >>> _sortable(FIRST) < _sortable(0) < _sortable(99_999) < _sortable(100_000)
+    True
+    """
     return f"{ordinal:05d}" if ordinal < _FIVE_DIGITS else f"z{ordinal:012d}"

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from feedferry.transforms import registry
+from support import work_units
 from support.programs_needed import summary_of_skips
 
 ROOT = Path(__file__).parents[1]
@@ -96,13 +97,30 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("quick" if is_quick else "ci" if "CI" in os.environ else "local")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
     if config.getoption("--accept"):  # only tests that compare a file which they can write
         items[:] = [item for item in items if "accept" in getattr(item, "fixturenames", ())]
     for item in items:
         if isinstance(item, pytest.Function) and SERVERS.intersection(item.fixturenames):
             item.add_marker(pytest.mark.slow)
+    yield
+    items[:] = [items[at] for at in work_units.order([item.nodeid for item in items])]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Start one worker more than processors for slow tests: they wait for other processes."""
+    is_quick = config.option.markexpr.startswith("not slow")
+    return None if is_quick else (os.cpu_count() or 1) + 1
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> work_units.UnitScheduling:
+    """Spread the tests over the workers, as `-n` asks for."""
+    return work_units.UnitScheduling(config, log)
 
 
 def pytest_collection_finish() -> None:

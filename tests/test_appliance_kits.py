@@ -65,11 +65,13 @@ ILL_FORMED = json_reply(error(400, "illegal_argument_exception", "Malformed acti
 
 
 def reply_to_step(request: ScriptedRequest) -> ScriptedReply:
-    """The index of the datasource is there; documents are hidden."""
+    """The index of the datasource is there, without documents; documents are hidden."""
     if request.path.endswith("/_mapping"):
         return json_reply({"intranet-docs-1": {"mappings": mapping("docs")}})
     if request.path.endswith("/_alias"):
         return json_reply({"intranet-docs-1": {"aliases": {"intranet-docs": {}}}})
+    if request.path.endswith("/_count"):
+        return json_reply({"count": 0})
     if "/_bulk" in request.path:
         items = [{"update": {"status": 200}} for line in request.body.splitlines()[::2]]
         return json_reply({"errors": False, "items": items})

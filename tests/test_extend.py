@@ -176,13 +176,15 @@ def test_the_tests_of_the_package_pass(package: Path) -> None:
 @pytest.mark.parametrize("mistake", BROKEN)
 def test_the_kits_find_a_mistake(tmp_path: Path, mistake: str) -> None:
     name, right, wrong = BROKEN[mistake]
+    tests = {FORMAT: "TestBulkFormat", APPLIANCE: "TestAcme"}[name]
     source = copytree(PACKAGE, tmp_path / "source", ignore=ignore_patterns("__pycache__"))
     path = source / "src" / "acme_bulk" / name
     assert right in path.read_text()
     path.write_text(path.read_text().replace(right, wrong))
     install(source, tmp_path / "site")
 
-    done = python(source, "-m", "pytest", "-qx", "-p", "no:cacheprovider", "tests", cwd=source)
+    words = ("-m", "pytest", "-qx", "-p", "no:cacheprovider", "-k", tests, "tests")
+    done = python(source, *words, cwd=source)
     assert done.returncode == 1, done.stdout
     assert "1 failed" in done.stdout
 

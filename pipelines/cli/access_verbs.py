@@ -14,7 +14,8 @@ import click
     multiple=True,
     type=click.Path(),
     metavar="FILE",
-    help="Add the groups of a groups feed or table that have the user as a member, at any depth.",
+    help="Add the groups of a groups feed, a table or the state.acls of a job that have the user as"
+    " a member, at any depth.",
 )
 @click.option(
     "--dls", metavar="INDEX", help="Print a role of OpenSearch Security, and the backend roles."
@@ -60,6 +61,7 @@ def access(names: tuple[str, ...], users: tuple[str, ...], **words: object) -> i
     Examples:
       feedferry access bob --groups staff,hr
       feedferry access bob --groups-feed groups.xml
+      feedferry access bob --groups-feed runs/nights/state.acls
       feedferry access bob --groups staff --dls intranet
       feedferry access bob --groups staff --document http://example.com/plan --state nightly.yaml
       feedferry access --changes nightly.yaml

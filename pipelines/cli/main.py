@@ -22,6 +22,7 @@ from feedferry.pipelines.cli import (
     run_verbs,
 )
 from feedferry.pipelines.cli.verb import TaskGroup
+from feedferry.pipelines.convert.workers.unused_libraries import without_unused_libraries
 from feedferry.pipelines.observer.signals import DeadlinePassed, Terminated, raised
 
 _log = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ def main(args: Sequence[str] | None = None) -> int:
     """
     error: BaseException | None = None
     try:
-        with raised(), _warnings_in_a_line():
+        with raised(), without_unused_libraries(), _warnings_in_a_line():
             status = feedferry.main(args, prog_name="feedferry", standalone_mode=False) or 0
     except (Exception, KeyboardInterrupt, Terminated, DeadlinePassed) as exc:
         error, status = exc, _explain(exc)

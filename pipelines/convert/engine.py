@@ -44,6 +44,7 @@ from feedferry.pipelines.convert.publication.account_checks import (
 from feedferry.pipelines.convert.publication.publish import check_files, publish
 from feedferry.pipelines.convert.publication.span_accounts import collect
 from feedferry.pipelines.convert.publication.state_update import store_generation, store_update
+from feedferry.pipelines.convert.publication.stated_update import store_stated
 from feedferry.pipelines.convert.publication.step_lists import StepLists, add_rejects_of_groups
 from feedferry.pipelines.convert.publication.work_folder import open_work_folder, seal
 from feedferry.pipelines.convert.workers.beam_job import run_to_file
@@ -165,7 +166,8 @@ def convert(
     try:
         with followed(observer, Step.LIST_DOCUMENTS):
             parts = list(split_sources(sources))
-            parts += prepare_steps(parts, settings, run=conversion.run or conversion.output.name)
+            run = conversion.run or conversion.output.name
+            parts = [*prepare_steps(parts, settings, run=run), *parts]
     finally:
         seal(work)
     if remote is not None:
@@ -173,6 +175,7 @@ def convert(
     account, progress = _convert(parts, settings, conversion, observer)
     with followed(observer, Step.PUBLISH) as step:
         store_update(sources, account.files, work)
+        store_stated(account, settings)
         report = publish(account, settings, output=conversion.output, spans=spans, options=options)
         if remote is not None:
             remote.publish()

@@ -25,6 +25,9 @@ SEALED = ("generation", "*.listing", "*.listed-at", "*.plan.json", "*.gone", "*.
 STATE_UPDATE = "state-update.json"
 """How the state is updated after the push, in the same folder."""
 
+STATED_UPDATE = "stated-update.json"
+"""How the stated ACLs of documents are kept after the push, in the same folder."""
+
 PUSHES = "push"
 """Folder of an output folder with the receipts, in a folder for each appliance."""
 

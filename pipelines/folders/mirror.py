@@ -7,7 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from fnmatch import translate
 from pathlib import Path
 
-from feedferry.pipelines.folders.locks import ACCOUNT, SEAL, SEALED, STATE_UPDATE, WORK
+from feedferry.pipelines.folders.locks import (
+    ACCOUNT,
+    SEAL,
+    SEALED,
+    STATE_UPDATE,
+    STATED_UPDATE,
+    WORK,
+)
 from feedferry.pipelines.folders.manifest import REPORT
 from feedferry.pipelines.folders.mirror_names import MirrorNames
 from feedferry.schemas.run_record import RUN_RECORD
@@ -19,7 +26,7 @@ from feedferry.transforms.storage.storage import Storage, whole_in
 _TEXT_SUFFIXES = (".json", ".jsonl", ".html", ".log", ".yaml", ".txt", ".csv")
 _OF_DRIVER = re.compile(
     rf"{re.escape(WORK)}/[^/]+/(?!.*/)"
-    rf"({'|'.join(map(translate, (SEAL, ACCOUNT, STATE_UPDATE, *SEALED)))})"
+    rf"({'|'.join(map(translate, (SEAL, ACCOUNT, STATE_UPDATE, STATED_UPDATE, *SEALED)))})"
 )
 _COPY_BYTES = 1 << 20
 _DOWNLOADS = 32

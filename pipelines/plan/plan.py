@@ -124,7 +124,7 @@ def make_plan(
         cut_options = options if sample is None else replace(options, span_bytes=span_bytes)
         sources = source_runs(wholes, settings, cut_options)
         split = list(split_sources(sources))
-        split += prepare_steps(split, settings)
+        split = [*prepare_steps(split, settings), *split]
         grouped = group_spans(split, span_bytes=span_bytes)
         cut_part = partial(cut, span_bytes=span_bytes, options=settings.reading)
         parts = [part for whole in grouped for part in cut_part(whole)]

@@ -20,8 +20,9 @@ from feedferry.transforms.sources.spool import read_deliveries
 from support import hostile_work as work
 from support.archives import document, gsa_feed
 from support.fake_appliance import GSA, THUNDERSTONE, FakeClient, replace_client
+from support.forks import run
 from support.gateways import GatewayRun, accepting
-from support.served import post_form, run, serving, wait_until
+from support.served import post_form, serving, wait_until
 from support.spools import HandSpool
 
 pytestmark = pytest.mark.slow

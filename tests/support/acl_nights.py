@@ -53,6 +53,12 @@ class Nights:
             remember_acls(work / KEPT_ACLS, self.store)  # as after a kill
         return [*filter(None, map(outcome, results))]
 
+    def unlisted(self, record: Record) -> list[str]:
+        """Return the readers of a record of the last run that was not read before it."""
+        work = self.folder / f"run-{self._count}"
+        applied = read_steps(self.folder / "steps.yaml").make(work)
+        return [outcome(made) for made in applied.apply(record)]
+
     def changed(self) -> dict[tuple[str, str], str]:
         """Return the readers that the last run sends again, by datasource and path."""
         work = self.folder / f"run-{self._count}"
@@ -80,6 +86,8 @@ def readers_of(result: object) -> str:
     assert isinstance(result, Record)
     if result.acl is None:
         return "public"
+    if result.acl.is_waiting:
+        return "acl-chain-waiting"
     layers = result.acl.decision or ()
     names = [
         item.name for layer in layers for item in layer.principals if item.access is Access.PERMIT

@@ -10,7 +10,8 @@ from pathlib import Path
 from feedferry.pipelines.folders.job_folders import runs_of
 from feedferry.schemas.run_record import RunRecord
 from feedferry.transforms.sources.spool import read_deliveries
-from support.served import BOUND_SECONDS, Served, run, start, wait_until
+from support.forks import run
+from support.served import BOUND_SECONDS, Served, start, wait_until
 
 HOST = "http://docs.example.com/"
 

@@ -19,6 +19,7 @@ Fault = Callable[["Request"], str]
 "reset" resets the connection before the request is handled, "reset-after" after it.
 """
 
+_UPSTREAM_SECONDS = 300
 _SLOW = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 
 
@@ -63,7 +64,7 @@ class Request(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _pass  # noqa: N815  # names of http.server
 
     def _forward(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
-        connection = http.client.HTTPConnection(self.server.upstream, timeout=30)
+        connection = http.client.HTTPConnection(self.server.upstream, timeout=_UPSTREAM_SECONDS)
         connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
         for name, value in self.headers.items():
             connection.putheader(name, value)

@@ -124,6 +124,7 @@ def write_run(
             "bytes": 2_204_117_002,
             "sent_bytes": 1_102_058_501,
             "earlier_chunks": 23,
+            "acl_changes": {"wider": 3},
             "attempts": chunks + 3,
             "notices": {text or "accepted with the remark 'Not found'": 8},
             "reject_samples": {

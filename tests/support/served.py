@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 from urllib.request import ProxyHandler, build_opener
 
 from feedferry.transforms.sources.spool import read_deliveries
+from support.forks import run as run_forked
 from support.programs_needed import path_of
 from support.runs import ROOT
 
@@ -119,17 +120,8 @@ def start(*args: str, cwd: Path | None = None) -> "subprocess.Popen[str]":
     )
 
 
-def run(*args: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
-    """Run the command to its end."""
-    return subprocess.run(
-        [*COMMAND, *args],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        timeout=5 * BOUND_SECONDS,
-        check=False,
-    )
+run = run_forked
+"""Run the command to its end."""
 
 
 def wait_until(is_so: Callable[[], bool], *, seconds: float = BOUND_SECONDS) -> None:

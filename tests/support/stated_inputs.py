@@ -16,7 +16,7 @@ class StatedInputs:
     `kept_acls` is the file of their job. A reject with bytes is no ACL alone.
     """
 
-    sends_decisions = True
+    sends_decisions = can_be_read = True
     feedtype: str | None = None
     """The feedtype at the target, in place of those of the records."""
 
@@ -31,6 +31,10 @@ class StatedInputs:
         self._records, self._groups, self._accepted = [*records], [*groups], accepted
         self.kept_acls = kept_acls
         self.run = run
+
+    @property
+    def is_full(self) -> bool:
+        return self.feedtype == "full"
 
     def records(self) -> Iterable[ReadResult]:
         return self._records

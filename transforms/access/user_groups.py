@@ -1,10 +1,13 @@
-"""The groups of a user, from memberships: groups in groups, and groups that contain each other."""
+"""The groups of a user, and the users of a group: groups in groups, and those in each other."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from feedferry.schemas.acl import Scope, identity
 from feedferry.schemas.membership import Member, Membership
+
+MembersOf = Callable[[Member], tuple[Member, ...] | None]
+"""Returns the members of a group, None without a membership."""
 
 _Key = tuple[Scope, str, str]
 
@@ -30,6 +33,20 @@ def with_groups(members: Iterable[Member], memberships: Iterable[Membership]) ->
             pending += exact.get(key, ())
             pending += folded.get(_key(member, is_folded=True), ())
     return tuple(found.values())
+
+
+def users_of(group: Member, members_of: MembersOf) -> Iterator[Member]:
+    """Yield the users of a group and of its groups; a group that is not known, as it is."""
+    seen, waiting = {group}, [group]
+    while waiting:
+        current = waiting.pop()
+        known = members_of(current)
+        for item in (current,) if known is None else known:
+            if item.scope is Scope.USER or item is current:
+                yield item
+            elif item not in seen:
+                seen.add(item)
+                waiting.append(item)
 
 
 def _key(member: Member, *, is_folded: bool) -> _Key:

@@ -88,6 +88,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return by_name(self.target.format)
 
     @property
+    def keeps_stated(self) -> bool:
+        """Whether a job keeps the stated ACLs of all documents."""
+        return self.kept_acls is not None and self.target_format.needs_decisions
+
+    @property
     def known_rejects(self) -> frozenset[str]:
         """The rejects that are accepted; raises ConfigError if their list cannot be read."""
         return load_known_rejects(self.accepted_rejects)

@@ -67,13 +67,14 @@ from feedferry.transforms.rules.known_rejects import entry_of
 from feedferry.transforms.rules.normalize import normalize
 from feedferry.transforms.rules.older_versions import VersionLog
 from feedferry.transforms.sources import SpanRequest, read_span
+from feedferry.transforms.steps import AppliedSteps
 from feedferry.transforms.steps.kept_acls import has_changed_acls
 from feedferry.transforms.steps.run_lists import RunLists
-from feedferry.transforms.storage.atomic import (
-    read_stored_rejects,
-)
+from feedferry.transforms.steps.stated.group_log import GROUPS, GroupLog
+from feedferry.transforms.steps.stated.stated_log import STATED, StatedLog
+from feedferry.transforms.storage.atomic import AtomicFile, read_stored_rejects
 from feedferry.transforms.storage.run_folders.attempts import SPAN_REJECTS, Attempt
-from feedferry.transforms.storage.storage import is_object
+from feedferry.transforms.storage.storage import Storage, is_object
 
 CANCELLED = "cancelled"
 """The file in the folder of a run that ends its workers: runners may let tasks run to the end."""
@@ -219,9 +220,7 @@ class SpanConversion:
             size=settings.batch_records,
             current=lambda: self._feeds.current,
         )
-        has_origins = steps.rewrites_urls
-        lists = RunLists(attempt.lists, span.name, self._steps, has_origins=has_origins)
-        self._lists = lists if self._steps.has_any else None
+        self._lists = _lists_of(span, settings, attempt, self._steps)
         # Other sources have one version of each document.
         self._has_versions = find_format(span.format) is not None
         has_hashes = self._has_versions and not self._steps.is_of_model
@@ -351,6 +350,8 @@ class SpanConversion:
             raise RecordError("url-doubtful", doubt)
         for notice in value_notices(record, outcomes):
             self._account.note(notice)
+        if record.acl is not None and record.acl.is_waiting:
+            self._account.wait(record, record.acl.inherit_from or "")
 
     def _take_other(
         self, result: Membership | Reject | Filtered | Notice | FeedHeader | SpanEnd
@@ -364,6 +365,8 @@ class SpanConversion:
             return
         if isinstance(result, FeedHeader):
             self._feeds.take_header(result)
+            if self._lists is not None:
+                self._lists.enter(result)
             yield from self._withholding.of_feed(result)
             return
         action = result.action.value if isinstance(result, Membership) else result.action
@@ -376,7 +379,10 @@ class SpanConversion:
         elif isinstance(result, Filtered):
             self._account.filter(result)
         else:
-            for item in self._steps.apply(result):
+            items = self._steps.apply(result)
+            if self._lists is not None:
+                self._lists.add_group(result, items)
+            for item in items:
                 if isinstance(item, Membership):
                     yield from self._take_membership(item)
                 elif isinstance(item, Filtered):
@@ -401,6 +407,8 @@ class SpanConversion:
             yield from self._withholding.of_reject(outcome, record)
 
     def _reject_version(self, reject: Reject, origin: Record | None) -> None:
+        if self._lists is not None:
+            self._lists.reject(reject)
         if self._has_versions:
             self._versions.reject(reject, origin, self._account.counts["read"].total())
 
@@ -417,6 +425,43 @@ class SpanConversion:
             self._account.reject(replace(reject, data=carried_bytes(record)))
             for hidden in self._withholding.of_reject(reject, self._origin):
                 self._chunks.write(hidden, self._feeds.current.target)
+
+
+def _lists_of(
+    span: Span, settings: Settings, attempt: Attempt, steps: AppliedSteps
+) -> RunLists | None:
+    """Return the lists of a span, None without steps; a job lists the ACLs of documents, too."""
+    if not steps.has_any:
+        return None
+    storage = attempt.lists
+    if has_changed_acls(span):
+        has_origins = settings.steps.of_changed_acls().rewrites_urls
+        return RunLists(storage, span.name, steps, has_origins=has_origins)
+    kept = _kept_logs(span, settings, storage) if settings.keeps_stated else None
+    has_origins = settings.steps.rewrites_urls
+    return RunLists(storage, span.name, steps, has_origins=has_origins, kept=kept)
+
+
+def _kept_logs(
+    span: Span, settings: Settings, storage: Storage
+) -> tuple[StatedLog | None, GroupLog]:
+    """Return the logs of what a job keeps: of ACLs if steps map them, and of groups."""
+    target, format_ = settings.target, find_format(span.format)
+    mapping = settings.steps.mapping(settings.local, has_groups=True)
+    stated = None
+    if mapping is not None and mapping.is_needed:
+        stated = StatedLog(
+            AtomicFile(storage, f"{span.name}{STATED}"),
+            mapping,
+            datasource=target.datasource,
+            feedtype=target.feedtype,
+        )
+    groups = GroupLog(
+        AtomicFile(storage, f"{span.name}{GROUPS}"),
+        feedtype=target.feedtype,
+        has_only_groups=format_ is not None and format_.holds_only_memberships,
+    )
+    return stated, groups
 
 
 def _accept_rejects(account: Account, span: Span, settings: Settings) -> Account:

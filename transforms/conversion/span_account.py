@@ -15,7 +15,7 @@ from feedferry.schemas.account import (
     add_reject_sample,
 )
 from feedferry.schemas.avro import carried_bytes
-from feedferry.schemas.errors import TooManyRejectsError
+from feedferry.schemas.errors import RecordError, TooManyRejectsError
 from feedferry.schemas.notice import Loss, Notice
 from feedferry.schemas.record import Action, Arrival, Record
 from feedferry.schemas.reject import (
@@ -23,6 +23,7 @@ from feedferry.schemas.reject import (
     Reject,
     defect_type,
     record_error,
+    reject_record,
     storable,
 )
 from feedferry.schemas.sent_document import UNCHANGED
@@ -38,6 +39,9 @@ from feedferry.transforms.steps.kept_acls import has_changed_acls
 from feedferry.transforms.storage.atomic import AtomicFile, RejectFile
 from feedferry.transforms.storage.run_folders.attempts import SPAN_REJECTS
 from feedferry.transforms.storage.storage import Storage
+
+WAITS = "acl-chain-waiting"
+"""The code of a document that waits for the ACL from which it inherits."""
 
 UNREADABLE_ACTION = "unreadable"
 """The action of a reject whose action could not be read."""
@@ -135,6 +139,14 @@ class SpanAccount:
         self._withheld.write(withheld_line(url, datasource, reject))
         detail = f"{url!r} is rejected; no user finds it until its next version comes"
         self._note_at(reject, "withheld", detail)
+
+    def wait(self, record: Record, parent: str) -> None:
+        """Count and list a document that waits for the ACL of a parent."""
+        detail = f"{record.url!r} inherits from {parent!r}, which has no ACL yet; no user finds it"
+        error = RecordError(WAITS, f"{detail} until that arrives")
+        reject = reject_record(record, error, stage="transform")
+        self._withheld.write(withheld_line(record.url, record.provenance.datasource, reject))
+        self._note_at(reject, WAITS, detail)
 
     def leave_shown(self, url: str, reject: Reject) -> None:
         """Count a rejected document whose earlier version is not hidden."""

@@ -12,9 +12,8 @@ from typing import Literal, TypeVar
 import msgspec
 from msgspec.structs import asdict, replace
 
-from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from feedferry.schemas.acl import WAITING, Access, Acl, Inheritance, Principal, Scope
 from feedferry.schemas.errors import RecordError
-from feedferry.schemas.membership import Member
 from feedferry.schemas.record import DELETIONS, Action, Record
 from feedferry.transforms.access.decision import (
     LAYERS,
@@ -28,9 +27,10 @@ from feedferry.transforms.access.decision import (
     layers_of,
     member_of,
 )
+from feedferry.transforms.access.user_groups import MembersOf, users_of
 from feedferry.transforms.config.yaml_structs import Text
 from feedferry.transforms.formats.fast_path.columns.holes import inspected
-from feedferry.transforms.steps.acl_store import AclStore
+from feedferry.transforms.steps.acl_store import AclStore, MissingParentError
 from feedferry.transforms.steps.kept_acls import CHANGED_ACLS, parent_url
 from feedferry.transforms.steps.step import TransformStep
 
@@ -87,10 +87,10 @@ class AclStep(TransformStep):
     def __init__(self, rules: AclRules, *, stored: Path | None) -> None:
         self._rules = rules
         self._has_decisions = rules.mode == "decision"
-        self.is_of_model = self.is_of_elements = self._has_decisions
+        self.is_of_model = self.is_of_elements = self._has_decisions and rules.groups is None
         self._effective = _Decided[tuple[Acl, str | None], Acl]()
         if stored is not None:
-            store = self._store = AclStore(stored)
+            store = self._store = AclStore.open(stored)
             acl_of = lru_cache(maxsize=_CACHED)(store.acl)
             self._chains = _Chains(acl_of, members_of=None)
             self._expanded = self._chains
@@ -106,7 +106,10 @@ class AclStep(TransformStep):
             return record
         datasource = record.provenance.datasource
         known = self._effective.get((record.acl, datasource))
-        acl = known or self._resolve(record.acl, datasource)
+        try:
+            acl = known or self._resolve(record.acl, datasource)
+        except MissingParentError as exc:
+            acl = self._wait(record, record.acl, exc)
         return record if acl == record.acl else replace(record, acl=acl)
 
     def _with_acl_alone(self, record: Record) -> Record:
@@ -127,6 +130,13 @@ class AclStep(TransformStep):
             reason = f"another datasource has no ACL of {url!r} any more; expected a new version"
             raise RecordError("acl-unknown", reason)
         return record
+
+    def _wait(self, record: Record, acl: Acl, missing: MissingParentError) -> Acl:
+        """Return an ACL that waits for a parent; raise the error if no later run would send it."""
+        url, datasource = inspected(record.url.strip()), record.provenance.datasource
+        if not (self._has_decisions and self._store.may_wait(url, datasource)):
+            raise missing
+        return Acl(inherit_from=missing.parent, alone=acl.alone, decision=WAITING)
 
     def _resolve(self, acl: Acl, datasource: str | None) -> Acl:
         """Return the ACL with what it and its chain come to for a datasource."""
@@ -172,7 +182,7 @@ class _Chains:
         self,
         acl_of: Callable[[str, str | None], Acl],
         *,
-        members_of: Callable[[Member], tuple[Member, ...] | None] | None,
+        members_of: MembersOf | None,
     ) -> None:
         self._acl = acl_of
         self._members_of = members_of
@@ -229,17 +239,9 @@ class _Chains:
         access, stated = principal.access, member_of(principal)
         if stated.scope is Scope.USER or self._members_of is None:
             return self._entries.keep(principal, {stated: principal}, 1)
-        seen, waiting = {stated}, [stated]
         users: Entries = {}
-        while waiting:
-            group = waiting.pop()
-            known = self._members_of(group)
-            for item in (group,) if known is None else known:
-                if item.scope is Scope.USER or item is group:
-                    users[item] = Principal(access=access, **asdict(item))
-                elif item not in seen:
-                    seen.add(item)
-                    waiting.append(item)
+        for item in users_of(stated, self._members_of):
+            users[item] = Principal(access=access, **asdict(item))
             if len(users) > MAX_PRINCIPALS:
                 break  # the caller rejects the record
         return self._entries.keep(principal, users, len(users))

@@ -18,6 +18,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -31,6 +32,7 @@ from feedferry.schemas.record import DELETIONS, Action, Provenance, Record
 from feedferry.schemas.reject import Filtered, Reject
 from feedferry.transforms.formats.base import ReadResult
 from feedferry.transforms.formats.fast_path.elements.singly import singly
+from feedferry.transforms.formats.holding.acl_metadata import is_acl_name
 from feedferry.transforms.steps.kept_acls import (
     ACLS_SCHEMA,
     CHANGED_ACLS,
@@ -39,11 +41,13 @@ from feedferry.transforms.steps.kept_acls import (
     feed_number,
     insert_kept,
     load_kept,
+    map_documents,
     parent_url,
     read_doubts,
     write_changed,
     write_kept,
 )
+from feedferry.transforms.steps.stated.acl_mapping import AclMapping
 from feedferry.transforms.steps.step import AppliedSteps, StepInputs
 from feedferry.transforms.storage.atomic import RejectFile
 from feedferry.transforms.storage.files.scratch import read_scratch, whole_scratch
@@ -59,7 +63,8 @@ CREATE TABLE datasources (stated TEXT PRIMARY KEY, datasource TEXT) WITHOUT ROWI
 CREATE INDEX by_origin ON acls (origin) WHERE origin NOT NULL;
 CREATE TABLE memberships (namespace TEXT, folded TEXT, name TEXT, members BLOB);
 CREATE INDEX by_group ON memberships (namespace, folded);
-CREATE TABLE unknown_groups (folded TEXT PRIMARY KEY) WITHOUT ROWID
+CREATE TABLE unknown_groups (folded TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE remapped (url TEXT, datasource TEXT, PRIMARY KEY (url, datasource)) WITHOUT ROWID
 """
 _STORE = "INSERT OR REPLACE INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _STORE_NONE = """
@@ -82,8 +87,20 @@ SELECT 1 FROM acls WHERE url = ?1 AND acl <> x'C0' AND number <= ?3 AND (
     OR NOT EXISTS (SELECT 1 FROM acls WHERE url = ?1 AND datasource = ?2 AND {_MAY_BE_PARENT})
 )
 """
+_KEEPS_HEIRS = 1
+"""The version of a file whose job keeps the ACLs that inherit."""
+
 _UNPLACED = "\0"
 """Begins the datasource of an ACL whose feed is not known yet; the name of its source follows."""
+
+
+class MissingParentError(RecordError):
+    """An ACL inherits from a URL that has none; it may arrive later."""
+
+    def __init__(self, parent: str) -> None:
+        found = f"an ACL inherits from {parent!r}, of which the inputs have no ACL"
+        super().__init__("acl-chain-broken", f"{found}; expected it in the inputs")
+        self.parent = parent
 
 
 class AclStore:
@@ -93,11 +110,15 @@ class AclStore:
     other datasources count, and must be the same: it is not known which of them is right.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._stored = read_scratch(path)
+    def __init__(self, stored: sqlite3.Connection) -> None:
+        self._stored = stored
         query = "SELECT EXISTS (SELECT 1 FROM acls WHERE alone)"
         [self.has_alone] = self._stored.execute(query).fetchone()
         self._datasources = dict(self._stored.execute("SELECT * FROM datasources"))
+
+    @classmethod
+    def open(cls, path: Path) -> "AclStore":
+        return cls(read_scratch(path))
 
     def acl_of_document(self, url: str, datasource: str | None) -> Acl | None:
         """Return the ACL that arrived alone for a document without one, None without such an ACL.
@@ -117,12 +138,19 @@ class AclStore:
         """
         acls = self._find(_MAY_BE_PARENT, url, datasource)
         acls = acls or self._find("acl IS NOT x'C0'", url, datasource)
-        fault = _fault_of(acls)
-        if fault or not acls:
-            found = f"the newest ACL {fault}" if fault else "the inputs have no ACL"
-            reason = f"an ACL inherits from {url!r}, of which {found}; expected it in the inputs"
-            raise RecordError("acl-chain-broken", reason)
+        if not acls:
+            raise MissingParentError(url)
+        if fault := _fault_of(acls):
+            found = f"an ACL inherits from {url!r}, of which the newest ACL {fault}"
+            raise RecordError("acl-chain-broken", f"{found}; expected it in the inputs")
         return msgspec.msgpack.decode(acls[0][1], type=Acl)
+
+    def may_wait(self, url: str, datasource: str | None) -> bool:
+        """Whether a later run sends the decision of a document when the ACL above it arrives."""
+        place = self._datasources.get(datasource or "", datasource or "")
+        query = "SELECT 1 FROM acls WHERE url = ? AND datasource = ? AND parent NOT NULL"
+        is_kept = self._stored.execute(query, (url, place)).fetchone() is not None
+        return is_kept and self._stored.execute("PRAGMA user_version").fetchone() == (_KEEPS_HEIRS,)
 
     def _find(self, condition: str, url: str, datasource: str | None) -> list[tuple[str, bytes]]:
         """Return the ACL of a URL in a datasource, or else those of others; each with a name."""
@@ -190,61 +218,82 @@ def store_kept(path: Path, acls: Iterable[KeptAcl]) -> None:
         insert_kept(database, acls)
 
 
-def store_acls(
+class AclSources(NamedTuple):
+    """Where ACLs and groups are from, besides the inputs, which are read only if `is_read`.
+
+    With a `mapping`, the documents of a job are mapped again.
+    """
+
+    groups: Iterable[ReadResult]
+    is_read: bool
+    mapping: AclMapping | None = None
+
+
+def store_acls(path: Path, steps: AppliedSteps, inputs: StepInputs, sources: AclSources) -> None:
+    """Store the last ACLs of URLs, and the groups, after the steps before this one.
+
+    The rejects of groups, without bytes to be replayed, are in a file for the account of the run.
+    Rejects that the operator accepts make nothing doubtful. Raise StoppedError for what is
+    doubtful.
+    """
+    with whole_scratch(_SCHEMA, path) as database:
+        _store_groups(database, path, steps, inputs, sources.groups)
+        if sources.is_read or sources.mapping is not None:
+            _store_records(database, path, steps, inputs, sources)
+
+
+def _store_groups(
+    database: sqlite3.Connection,
     path: Path,
     steps: AppliedSteps,
     inputs: StepInputs,
     groups: Iterable[ReadResult],
-    *,
-    is_read: bool,
 ) -> None:
-    """Store the last ACLs of URLs, and the groups, after the steps before this one.
-
-    The inputs are read only if `is_read`. The rejects of groups, without bytes to be replayed, are
-    in a file for the account of the run. Rejects that the operator accepts make nothing doubtful.
-    Raise StoppedError for what is doubtful.
-    """
-    with whole_scratch(_SCHEMA, path) as database:
-        if is_read:
-            _store_records(database, path, steps, inputs)
-        rejects = RejectFile(LocalStorage(path.parent), rejects_path(path).name)
-        is_whole = False
-        try:
-            for item in steps.results(groups):
-                if isinstance(item, Membership):
-                    _store_membership(database, item)
-                elif isinstance(item, Reject | Filtered):
-                    _forget_group(database, steps.renamed(item.url or "", is_group=True))
-                if isinstance(item, Reject):
-                    rejects.add(replace(item, data=b""))
-                    if not item.url and not inputs.is_accepted(item):
-                        raise _doubtful(item, "a membership of any group of the ACLs")
-            is_whole = True
-        finally:
-            rejects.close(whole=is_whole)
+    rejects = RejectFile(LocalStorage(path.parent), rejects_path(path).name)
+    is_whole = False
+    try:
+        for item in steps.results(groups):
+            if isinstance(item, Membership):
+                _store_membership(database, item)
+            elif isinstance(item, Reject | Filtered):
+                _forget_group(database, steps.renamed(item.url or "", is_group=True))
+            if isinstance(item, Reject):
+                rejects.add(replace(item, data=b""))
+                if not item.url and not inputs.is_accepted(item):
+                    raise _doubtful(item, "a membership of any group of the ACLs")
+        is_whole = True
+    finally:
+        rejects.close(whole=is_whole)
 
 
 def _store_records(
-    database: sqlite3.Connection, path: Path, steps: AppliedSteps, inputs: StepInputs
+    database: sqlite3.Connection,
+    path: Path,
+    steps: AppliedSteps,
+    inputs: StepInputs,
+    sources: AclSources,
 ) -> None:
     """Store the ACLs of the inputs after those of the job, and write what the job keeps."""
     if inputs.kept_acls is not None:
         load_kept(inputs.kept_acls, database)
+        if sources.mapping is not None:
+            mapping = sources.mapping.with_groups(AclStore(database).members)
+            map_documents(database, inputs.kept_acls, mapping)
     acls = _Acls(database, steps, inputs)
-    stated: Iterable[ReadResult] = singly(inputs.records())
+    outlined = None if steps.has_any else is_acl_name  # a step may look at all of a record
+    stated: Iterable[ReadResult] = ()
+    if sources.is_read:
+        stated = singly(inputs.records(), outlined=outlined)
     for item in stated:
         for result in steps.results([item]):
             acls.add(result, item)
     acls.check()
     if inputs.kept_acls is not None:
         if inputs.sends_decisions:
+            database.execute(f"PRAGMA user_version = {_KEEPS_HEIRS}")
             write_changed(database, path.with_name(CHANGED_ACLS), after=acls.begin)
-        write_kept(
-            database,
-            path.with_name(KEPT_ACLS),
-            before=inputs.kept_acls,
-            has_heirs=inputs.sends_decisions,
-        )
+        kept, before = path.with_name(KEPT_ACLS), inputs.kept_acls
+        write_kept(database, kept, before=before, has_heirs=inputs.sends_decisions)
 
 
 def _store_membership(database: sqlite3.Connection, membership: Membership) -> None:
@@ -402,8 +451,8 @@ class _Acls:
                 self._database.execute(query, values)
             if may_be_alone:
                 self._number += 1
-                values = url, own, self._number, feed, place
-                self._database.execute(_HIDE_ALONE, values)
+                alone = url, own, self._number, feed, place
+                self._database.execute(_HIDE_ALONE, alone)
 
     def _place_of(self, item: ReadResult | Provenance) -> tuple[int, int]:
         """Return the number of the feed of an item, and its place in it."""

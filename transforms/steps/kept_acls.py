@@ -31,6 +31,14 @@ from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import Span
 from feedferry.transforms.formats import JSONL, WriteOptions
 from feedferry.transforms.formats.holding.acl_metadata import join_parent
+from feedferry.transforms.steps.stated.acl_mapping import AclMapping
+from feedferry.transforms.steps.stated.stated_store import (
+    copy_stated,
+    has_stated,
+    has_table,
+    map_again,
+    move_stated,
+)
 from feedferry.transforms.storage.atomic import link_or_copy, whole_file
 from feedferry.transforms.storage.files.scratch import read_scratch, whole_scratch
 
@@ -84,18 +92,30 @@ WITH RECURSIVE changed (url) AS (
     AND (alone OR is_parent OR url IN (SELECT url FROM earlier)) AND NOT EXISTS (
         SELECT 1 FROM earlier WHERE url = acls.url AND datasource = acls.datasource
     )
+    UNION SELECT url FROM acls
+    WHERE acl IS NULL AND parent IS NULL AND NOT (alone OR is_parent)
+    UNION SELECT url FROM remapped
     UNION SELECT acls.url FROM acls JOIN changed ON acls.parent = changed.url
 )
 SELECT url, acl, datasource FROM acls JOIN changed USING (url)
 WHERE number <= :after AND NOT (alone AND acl IS NULL) AND (
-    parent NOT NULL OR acl = x'C0' AND (
+    parent NOT NULL OR (acl IS NULL AND NOT is_parent) OR acl = x'C0' AND (
         EXISTS (SELECT 1 FROM acls AS other WHERE other.url = acls.url AND other.alone)
         OR EXISTS (SELECT 1 FROM earlier WHERE earlier.url = acls.url)
     )
 )
 ORDER BY datasource, url
 """
-"""An heir that is unknown itself is selected, too: its decision is not known any more."""
+"""An heir that is unknown itself is selected, too: its decision is not known any more. So is, once,
+the ACL of a document that an abandoned run may have sent.
+"""
+
+_REMAPPED = """
+SELECT url, acl, datasource FROM acls JOIN remapped USING (url, datasource)
+WHERE number <= :after AND parent IS NULL AND acl IS NOT x'C0' ORDER BY datasource, url
+"""
+"""ACLs whose principals have other names now; those that inherit are among the changed ones."""
+
 _FORGET_SENT = (
     "INSERT INTO feeds SELECT * FROM before.feeds",
     "INSERT OR IGNORE INTO feeds (run, source) VALUES (:run, '')",
@@ -107,6 +127,10 @@ _FORGET_SENT = (
     " (SELECT number FROM feeds WHERE run = :run AND source = ''), 0"
     " FROM (SELECT * FROM before.acls UNION ALL SELECT * FROM sent.acls) WHERE alone OR is_parent"
     " ON CONFLICT DO UPDATE SET alone = alone OR excluded.alone",
+    "INSERT OR IGNORE INTO acls"
+    " SELECT url, datasource, NULL, FALSE, FALSE, number, FALSE, origin, NULL,"
+    " (SELECT number FROM feeds WHERE run = :run AND source = ''), 0"
+    " FROM (SELECT * FROM before.acls UNION ALL SELECT * FROM sent.acls)",
     "INSERT INTO doubts SELECT * FROM before.doubts UNION SELECT * FROM sent.doubts",
     "INSERT INTO job_datasources"
     " SELECT * FROM before.job_datasources UNION SELECT * FROM sent.job_datasources",
@@ -122,6 +146,13 @@ SELECT old.* FROM before.acls AS old LEFT JOIN acls USING (url, datasource)
 WHERE acls.number IS NULL OR acls.acl IS NOT old.acl OR acls.alone <> old.alone
 """
 _UNUSED_FEEDS = "DELETE FROM feeds WHERE number NOT IN (SELECT feed FROM acls)"
+_MAP = """
+INSERT INTO acls VALUES (
+    :url, :datasource, :acl, FALSE, FALSE, 0, FALSE, NULL, :parent, :feed, 0
+)
+ON CONFLICT DO UPDATE SET acl = excluded.acl, parent = excluded.parent
+WHERE acl <> x'C0' OR :was_hidden
+"""
 _COPY_BYTES = 1 << 20
 _NIL = msgspec.msgpack.encode(None)
 
@@ -182,7 +213,8 @@ def write_changed(database: sqlite3.Connection, path: Path, *, after: int) -> No
     """
     decode = msgspec.msgpack.Decoder(Acl | None).decode
     encoder = JSONL.make_encoder(WriteOptions())
-    rows = database.execute(_CHANGED, {"after": after})
+    values = {"after": after}
+    rows = chain(database.execute(_CHANGED, values), database.execute(_REMAPPED, values))
     first = next(rows, None)
     if first is None:
         return
@@ -200,10 +232,28 @@ def write_changed(database: sqlite3.Connection, path: Path, *, after: int) -> No
             stream.write(encoder.encode(record))
 
 
+def map_documents(database: sqlite3.Connection, path: Path, mapping: AclMapping) -> None:
+    """Load the ACLs of documents of a job whose principals have other names now.
+
+    Those that the database has already are replaced, but for unknown ones. The feeds of others are
+    not known.
+    """
+    copy_stated(path, database)
+    feed = feed_number(database, "", "")
+    for document in map_again(database, mapping):
+        acl, place = document.acl, (document.url, document.datasource)
+        data = None if acl is None else msgspec.msgpack.encode(acl)
+        parent = None if acl is None else parent_url(acl)
+        values = {"url": place[0], "datasource": place[1], "acl": data, "parent": parent}
+        database.execute(_MAP, {**values, "feed": feed, "was_hidden": document.was_hidden})
+        database.execute("INSERT INTO remapped VALUES (?, ?)", place)
+
+
 def write_kept(database: sqlite3.Connection, path: Path, *, before: Path, has_heirs: bool) -> None:
     """Write what a job keeps of the database of a run, with the ACLs that inherit, or without.
 
-    What it had `before` and does not keep is written into a file next to it.
+    `before` is the file of the job, which has the stated ACLs of its documents. What it had, and
+    the job does not keep, is written into a file next to the new one.
     """
     with whole_scratch(_FILE_SCHEMA, path) as kept:
         if before.exists():
@@ -217,6 +267,10 @@ def write_kept(database: sqlite3.Connection, path: Path, *, before: Path, has_he
             kept.execute(_RESTATED)
             _write_replaced(kept, path.with_name(REPLACED_ACLS))
         kept.execute(_UNUSED_FEEDS)
+        if has_table(database):
+            move_stated(database, kept)
+        else:
+            copy_stated(before, kept)
 
 
 def _write_replaced(kept: sqlite3.Connection, path: Path) -> None:
@@ -255,7 +309,7 @@ def remember_acls(written: Path, path: Path) -> None:
     """
     if not written.exists():
         return
-    if sum(count_kept(written)):
+    if has_kept(written) or has_stated(written):
         with written.open("rb") as source, whole_file(path) as stream:
             shutil.copyfileobj(source, stream, _COPY_BYTES)
             stream.flush()
@@ -267,8 +321,9 @@ def remember_acls(written: Path, path: Path) -> None:
 def forget_sent(written: Path, path: Path, folder: Path) -> None:
     """Make the ACLs of a job unknown that an abandoned run has changed and may have sent.
 
-    The target may have those before the run or those of the run; this may be repeated. The folder
-    of the run keeps those before.
+    The target may have those before the run or those of the run; this may be repeated. The next
+    run hides the documents whose ACL has changed, unless they come again. The folder of the run
+    keeps those before.
     """
     if not written.exists():
         return
@@ -281,6 +336,15 @@ def forget_sent(written: Path, path: Path, folder: Path) -> None:
             kept.execute(statement, {"run": folder.name})
         _write_replaced(kept, folder / REPLACED_ACLS)
         kept.execute(_UNUSED_FEEDS)
+        copy_stated(path, kept)
+
+
+def has_kept(path: Path) -> bool:
+    """Whether a job keeps ACLs that documents of a run may need."""
+    if not path.exists():
+        return False
+    with _opened(path) as kept:
+        return kept.execute("SELECT 1 FROM acls LIMIT 1").fetchone() is not None
 
 
 def count_kept(path: Path) -> tuple[int, int]:

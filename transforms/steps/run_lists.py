@@ -3,13 +3,19 @@
 Two documents that become one URL may be in different spans, so that no worker knows of both.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import msgspec
 
 from feedferry.schemas.account import SpanFile
+from feedferry.schemas.feed import FeedHeader
+from feedferry.schemas.membership import Membership
 from feedferry.schemas.record import Action, Record
+from feedferry.schemas.reject import Reject
+from feedferry.transforms.steps.stated.group_log import GroupLog
+from feedferry.transforms.steps.stated.stated_log import StatedLog
 from feedferry.transforms.steps.step import AppliedSteps, StepResult
 from feedferry.transforms.storage.atomic import AtomicFile, paths_of, read_lines
 from feedferry.transforms.storage.storage import Storage
@@ -39,27 +45,43 @@ class UnmappedName(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RunLists:
-    """Writes the lists of one span; files without a line are not made."""
+    """Writes the lists of one span; files without a line are not made.
+
+    With `kept`, it lists what its job keeps, too: stated ACLs and groups.
+    """
 
     def __init__(
-        self, storage: Storage, name: str, steps: AppliedSteps, *, has_origins: bool
+        self,
+        storage: Storage,
+        name: str,
+        steps: AppliedSteps,
+        *,
+        has_origins: bool,
+        kept: tuple[StatedLog | None, GroupLog] | None = None,
     ) -> None:
         self._origins = AtomicFile(storage, f"{name}{_ORIGINS}")
         self._unmapped = AtomicFile(storage, f"{name}{_UNMAPPED}")
         self._used = AtomicFile(storage, f"{name}{_USED}")
         self._files = (self._origins, self._unmapped, self._used)
+        self._stated: StatedLog | None = None
+        self._groups: GroupLog | None = None
+        if kept is not None:
+            self._stated, self._groups = kept
         self._steps = steps
         self._has_origins = has_origins
 
     @property
     def written(self) -> list[SpanFile]:
         """The complete files, after they were closed."""
-        return [file.written for file in self._files if file.written]
+        kept = [log.written for log in (self._stated, self._groups) if log is not None]
+        return [*(file.written for file in self._files if file.written), *chain(*kept)]
 
-    def add(self, before: Record, items: Iterable[StepResult]) -> None:
+    def add(self, before: Record, items: Sequence[StepResult]) -> None:
         """Add the results of a record; a URL that is no Unicode text is left out."""
         if self._steps.unmapped and self._steps.unmapped_names > MAX_NAMES:
             self._write_names()
+        if self._stated is not None:
+            self._stated.add(before, items)
         if not self._has_origins or before.action in _WITHOUT_DOCUMENT:
             return
         for item in items:
@@ -68,7 +90,27 @@ class RunLists:
                 if line := _line(pair):
                     self._origins.write(line)
 
+    def reject(self, reject: Reject) -> None:
+        """Add a record that is set aside."""
+        if self._stated is not None:
+            self._stated.forget(self._steps.urls_of(reject), reject.datasource)
+        if self._groups is not None:
+            self._groups.reject(reject)
+
+    def add_group(self, membership: Membership, items: Sequence[StepResult]) -> None:
+        """Add the results of a membership."""
+        if self._groups is not None:
+            self._groups.add(membership, items)
+
+    def enter(self, header: FeedHeader) -> None:
+        """Enter a feed without records."""
+        if self._groups is not None and header.memberships:
+            self._groups.enter(header)
+
     def close(self, *, whole: bool) -> None:
+        for log in (self._stated, self._groups):
+            if log is not None:
+                log.close(whole=whole)
         if whole:
             self._write_names()
             for used in self._steps.used_patterns:

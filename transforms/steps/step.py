@@ -35,6 +35,7 @@ Unmapped = Counter[tuple[Scope, str]]
 """The places of principals that a step does not map, by scope and name."""
 
 _Result = TypeVar("_Result")
+_Item = TypeVar("_Item", bound=Record | Membership)
 _ITEMS = (Record, Membership)
 _SET_ASIDE = (Filtered, Reject)
 
@@ -56,6 +57,16 @@ class StepInputs(Protocol):
 
     def feed_of(self, feed: Provenance | FeedHeader) -> tuple[str | None, str | None]:
         """Return the datasource and the feedtype that a feed has at the target."""
+        ...
+
+    @property
+    def can_be_read(self) -> bool:
+        """Whether all inputs are files of records, which can be read before the run."""
+        ...
+
+    @property
+    def is_full(self) -> bool:
+        """Whether all feeds of the run are full ones."""
         ...
 
     @property
@@ -157,7 +168,7 @@ class AppliedSteps:
         """Return the results of a record or membership after all steps; count them."""
         begun = self._begun.pop(id(item), None) if self._begun else None
         if begun is None:
-            return self._apply(self._steps, _with_acl(item))
+            return self._apply(self._steps, with_acl(item))
         later = self._steps[self._waiting_at :]
         return [made for result in begun for made in self._apply(later, result)]
 
@@ -213,7 +224,7 @@ class AppliedSteps:
     def _begin(self, record: Record, waiting: TransformStep) -> bool:
         """Apply the steps before the one that waits, and let that begin; return whether it does."""
         self._begun[id(record)] = results = self._apply(
-            self._steps[: self._waiting_at], _with_acl(record)
+            self._steps[: self._waiting_at], with_acl(record)
         )
         begun = [waiting.begin(result) for result in results if isinstance(result, Record)]
         return any(begun)
@@ -244,7 +255,7 @@ class AppliedSteps:
 
     def explain(self, item: Record | Membership) -> Iterator[tuple[str, list[StepResult]]]:
         """Yield the name of each step with the results after it; count nothing."""
-        results: list[StepResult] = [_with_acl(item)]
+        results: list[StepResult] = [with_acl(item)]
         with self._counted_apart():
             for step in self._steps:
                 results = [made for result in results for made in self._apply([step], result)]
@@ -316,7 +327,7 @@ def changed_group(
     return replace(membership, group=group, members=tuple(members))
 
 
-def _with_acl(item: Record | Membership) -> Record | Membership:
+def with_acl(item: _Item) -> _Item:
     """Return a record with the ACL that its metadata state: no step drops it as metadata."""
     if isinstance(item, Membership) or item.acl is not None or not item.metadata:
         return item

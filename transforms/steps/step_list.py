@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial, reduce
 from hashlib import file_digest, sha256
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,14 +15,17 @@ from msgspec.structs import replace
 from feedferry.schemas.errors import ConfigError, raise_together
 from feedferry.transforms.config.yaml_structs import Value, decode_key, text_where
 from feedferry.transforms.steps.acl_step import AclRules, AclStep
-from feedferry.transforms.steps.acl_store import store_acls
+from feedferry.transforms.steps.acl_store import AclSources, AclStore, store_acls
 from feedferry.transforms.steps.content_step import ContentRules, ContentStep
 from feedferry.transforms.steps.fetch_rules import FetchRules
 from feedferry.transforms.steps.filter_step import Conditions, FilterStep
+from feedferry.transforms.steps.kept_acls import has_kept
 from feedferry.transforms.steps.merge_step import MergeRules, MergeStep, store_documents
 from feedferry.transforms.steps.metadata_step import MetadataRules, MetadataStep
 from feedferry.transforms.steps.principals_step import PrincipalRules, PrincipalsStep
 from feedferry.transforms.steps.python_step import PythonRule, PythonStep
+from feedferry.transforms.steps.stated.acl_mapping import AclMapping, MappingRules
+from feedferry.transforms.steps.stated.stated_store import is_mapping_changed
 from feedferry.transforms.steps.step import AppliedSteps, StepInputs, TransformStep
 from feedferry.transforms.steps.text_step import TextRules, TextStep
 from feedferry.transforms.steps.urls_step import UrlRules, UrlsStep
@@ -205,14 +209,54 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
                 continue
             before = replace(self, steps=self.steps[:at]).make(work, has_requests=False)
             if config.acl is not None:
-                groups = config.acl.groups
-                memberships = inputs.file(Path(self.base) / groups) if groups else ()
-                has_kept = inputs.kept_acls is not None and inputs.kept_acls.exists()
-                is_read = self._may_inherit(at) or inputs.may_inherit() or has_kept
-                store_acls(path, before, inputs, memberships, is_read=is_read)
+                store_acls(path, before, inputs, self._acl_sources(at, inputs, work))
             elif config.merge is not None:
                 base = Path(self.base) / config.merge.base
                 store_documents(path, inputs.updated(base, before, work / f"{name}.spill"))
+
+    def _acl_sources(self, at: int, inputs: StepInputs, work: Path) -> AclSources:
+        """Return what a step that resolves ACLs reads besides its inputs, and whether these."""
+        acl, kept = self.steps[at].acl, inputs.kept_acls
+        groups = acl and acl.groups
+        memberships = inputs.file(Path(self.base) / groups) if groups else ()
+        is_read = self._may_inherit(at) or inputs.may_inherit()
+        mapping = None
+        if kept is not None:
+            is_read = has_kept(kept) or is_read  # the file is checked first
+            # A full feed that is not read replaces its documents, which are not known here.
+            is_sent = inputs.sends_decisions and (inputs.can_be_read or not inputs.is_full)
+            if is_sent and is_mapping_changed(kept, changed := self.mapping(work)):
+                is_read, mapping = is_read or inputs.can_be_read, changed
+        return AclSources(memberships, is_read, mapping)
+
+    def mapping(self, work: Path, *, has_groups: bool = False) -> AclMapping | None:
+        """Return what the steps make of ACLs, None without the step `acl`.
+
+        If it `has_groups`, the step `acl` was prepared in the folder of a run.
+        """
+        before = list(takewhile(lambda config: config.acl is None, self.steps))
+        named = zip(self.names, self.steps, strict=True)
+        name, last = next((of for of in named if of[1].acl), ("", StepConfig()))
+        mapped = [config for config in before if config.principals]
+        if last.acl is None:
+            return None
+        if last.acl.groups:
+            mapped.append(last)
+        repeated = tuple(config for config in before if config.principals or config.urls)
+        others = (
+            of
+            for of, config in zip(self.names, before, strict=False)
+            if config.python or config.merge or config.fetch
+        )
+        rules = MappingRules(
+            digest=bytes.fromhex(replace(self, steps=tuple(mapped)).fingerprint()),
+            obstacle=next(others, None),
+            has_decisions=last.acl.mode == "decision",
+        )
+        mapping = AclMapping(replace(self, steps=repeated).make(work), rules)
+        if has_groups and last.acl.groups:
+            return mapping.with_groups(AclStore.open(work / f"{name}{PREPARED}").members)
+        return mapping
 
     def of_changed_acls(self) -> "Steps":
         """Return the steps for ACLs of earlier runs: those before the step `acl` were applied."""

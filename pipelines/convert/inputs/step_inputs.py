@@ -13,7 +13,7 @@ from feedferry.schemas.errors import ConfigError, FormatError, SourceError, Stop
 from feedferry.schemas.feed import FULL, FeedHeader
 from feedferry.schemas.record import Provenance, Record
 from feedferry.schemas.reject import Reject
-from feedferry.schemas.span import Span
+from feedferry.schemas.span import FIRST, Span
 from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.formats import JSONL, ReadOptions, ReadResult, by_name, find_format
 from feedferry.transforms.rules.adapt import Target
@@ -53,6 +53,14 @@ class SpanInputs(msgspec.Struct, frozen=True, dict=True):
 
     def may_inherit(self) -> bool:
         return any(source_of(of).may_inherit(of, self.configs.get(of.source)) for of in self.spans)
+
+    @property
+    def can_be_read(self) -> bool:
+        return not any(span.source in self.configs for span in self.spans)
+
+    @property
+    def is_full(self) -> bool:
+        return self.target is not None and self.target.feedtype == FULL
 
     @property
     def sends_decisions(self) -> bool:
@@ -111,12 +119,15 @@ class SpanInputs(msgspec.Struct, frozen=True, dict=True):
 def prepare_steps(spans: Iterable[Span], settings: Settings, *, run: str = "") -> list[Span]:
     """Store what the steps of a run need to know of all records, in the folder of the run.
 
-    Return a span with the ACLs of earlier runs whose decisions have changed, if there are any.
-    Raise StoppedError if the run is to replace their datasources as a whole.
+    Return a span with the ACLs of earlier runs whose decisions have changed, if there are any. It
+    comes before all others: a new version of one of its documents counts. Raise StoppedError if the
+    run is to replace their datasources as a whole.
     """
     inputs = SpanInputs(
         spans,
-        settings.reading,
+        msgspec.structs.replace(
+            settings.reading, batch_records=settings.batch_records, acls_in_blocks=True
+        ),
         settings.known_rejects,
         settings.sources,
         settings.target,
@@ -127,15 +138,14 @@ def prepare_steps(spans: Iterable[Span], settings: Settings, *, run: str = "") -
     changed = settings.local / CHANGED_ACLS
     if settings.kept_acls is None or not changed.exists():
         return []
-    if settings.target.feedtype == FULL:
+    if inputs.is_full:
         raise StoppedError(
             "⟦feedtype full⟧: documents of datasources that are not in this run inherit from ACLs"
             " that have changed; expected their feeds, too, or a run without ⟦feedtype⟧, which"
             " sends the new decisions"
         )
-    ordinal = max((span.source_ordinal for span in spans), default=-1) + 1
     source, path = changed.name, str(changed)
-    return [Span(source=source, path=path, format=JSONL.name, source_ordinal=ordinal)]
+    return [Span(source=source, path=path, format=JSONL.name, source_ordinal=FIRST)]
 
 
 def check_inputs_of_steps(

@@ -21,6 +21,7 @@ from typing import NoReturn
 
 import msgspec
 
+from feedferry.pipelines.convert.workers.unused_libraries import without_unused_libraries
 from feedferry.pipelines.observer.logs import LogSettings, configure_logging
 from feedferry.transforms.processes import end_at_eof, leave_signals_to_parent
 
@@ -139,9 +140,10 @@ def main(log: LogSettings) -> NoReturn:
     configure_logging(log)
     gc.disable()
     load_numpy()
-    from apache_beam.runners.worker import sdk_worker_main  # noqa: F401 # loaded for the workers
+    with without_unused_libraries():
+        from apache_beam.runners.worker import sdk_worker_main  # noqa: F401 # for the workers
 
-    from feedferry.transforms import stages  # noqa: F401
+        from feedferry.transforms import stages  # noqa: F401
 
     shorten_sampling()
     gc.freeze()  # no worker searches the modules for garbage, so that their memory stays shared

@@ -33,6 +33,14 @@ from feedferry.transforms.steps.kept_acls import (
     remember_acls,
     replace_kept,
 )
+from feedferry.transforms.steps.stated.group_log import GroupLine
+from feedferry.transforms.steps.stated.group_store import count_groups, export_groups
+from feedferry.transforms.steps.stated.stated_store import (
+    StatedDocument,
+    count_stated,
+    export_stated,
+    import_stated,
+)
 from feedferry.transforms.storage.state import StateHead, open_state, replace_head, write_state
 
 VERSION = 1
@@ -43,11 +51,18 @@ _DIGITS = re.compile("[0-9]")
 class ExportHead(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """The first line of an exported state; a line for each ACL and each document follows."""
+    """The first line of an exported state.
+
+    A line for each ACL, each stated ACL of a document, each group, and each document follows.
+    `mapping` is the digest of the steps that map principals.
+    """
 
     version: int
     state: StateHead
     acls: int = 0
+    stated: int = 0
+    groups: int = 0
+    mapping: bytes = b""
 
 
 class _Document(SentDocument, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -78,6 +93,8 @@ def show_state(path: Path, *, as_json: bool) -> str:
         "listed": listed if head.listed_at_ns else None,
         "acls": acls if acls + unknown else None,
         "unknown": unknown or None,
+        "stated": count_stated(_acls_of(path))[0] or None,
+        "groups": count_groups(_acls_of(path)) or None,
     }
     if as_json:
         return json.dumps({"version": VERSION, **lines}, indent=2, ensure_ascii=False)
@@ -122,9 +139,19 @@ def export_state(path: Path, stream: IO[bytes]) -> None:
     """Write a state as JSON lines."""
     acls = _acls_of(path)
     with open_state(_existing(path)) as state:
-        head = ExportHead(version=VERSION, state=state.head, acls=sum(count_kept(acls)))
+        stated, mapping = count_stated(acls)
+        head = ExportHead(
+            version=VERSION,
+            state=state.head,
+            acls=sum(count_kept(acls)),
+            stated=stated,
+            groups=count_groups(acls),
+            mapping=mapping,
+        )
         stream.write(msgspec.json.encode(head) + b"\n")
         stream.writelines(msgspec.json.encode(one) + b"\n" for one in read_kept(acls))
+        stream.writelines(msgspec.json.encode(one) + b"\n" for one in export_stated(acls))
+        stream.writelines(msgspec.json.encode(one) + b"\n" for one in export_groups(acls))
         stream.writelines(msgspec.json.encode(one) + b"\n" for one in state.documents())
 
 
@@ -144,6 +171,10 @@ def import_state(path: Path, stream: IO[bytes], *, name: str) -> str:
         replace_kept(
             _acls_of(imported), (_decode(line, KeptAcl, name) for line in islice(lines, head.acls))
         )
+        if head.stated or head.groups:
+            stated = (_decode(line, StatedDocument, name) for line in islice(lines, head.stated))
+            groups = (_decode(line, GroupLine, name) for line in islice(lines, head.groups))
+            import_stated(_acls_of(imported), stated, groups, head.mapping)
         new = replace(head.state, generation=generation, run="")
         try:
             write_state(imported, new, (_decode(line, _Document, name) for line in lines))

@@ -32,6 +32,7 @@ from feedferry.pipelines.convert.publication.state_update import (
     mark_unsure,
     remember,
 )
+from feedferry.pipelines.convert.publication.stated_update import keep_stated
 from feedferry.pipelines.convert.publication.work_folder import (
     check_output,
     check_unused,
@@ -351,6 +352,7 @@ class JobRun:
             if options.acls_path is not None:
                 keep_replaced(work, self.folder)
                 remember_acls(work / KEPT_ACLS, Path(options.acls_path))
+                keep_stated(work, Path(options.acls_path))
             if self.conversion is not None and self.conversion.remote is not None:
                 self.conversion.remote.save_state()
             close_work_folder(work)
@@ -485,6 +487,7 @@ def _mark_unsure(job: Job, folder: Path, observer: Observer) -> None:
     work, acls = find_work(folder), job.convert.acls_path
     if work is not None and acls is not None:
         forget_sent(work / KEPT_ACLS, Path(acls), folder)
+        keep_stated(work, Path(acls), is_unsure=True)
     if job.convert.state is None or work is None:
         return
     try:

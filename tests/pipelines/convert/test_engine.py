@@ -16,7 +16,7 @@ from feedferry.pipelines.convert.engine import Conversion, list_inputs
 from feedferry.pipelines.observer.observer import Observer
 from feedferry.pipelines.options.convert_checks import parse
 from feedferry.transforms.rules.known_rejects import add_known_rejects
-from support import served
+from support import forks
 from support.archives import (
     ACL,
     BROKEN,
@@ -317,7 +317,7 @@ def test_a_verbose_run_logs_spans_and_chunks_and_nothing_of_beam(
     feed: str, here: Path, jobs: str
 ) -> None:
     words = (feed, "-o", "out", "--to", "avro", "--jobs", jobs, "--progress", "none", "-v")
-    lines = served.run("convert", *words, cwd=here).stderr.splitlines()
+    lines = forks.run("convert", *words, cwd=here).stderr.splitlines()
     err = [line.partition(" ")[2] for line in lines]
 
     begun = f"INFO - out span 00000-00000 of {feed}: begun"

@@ -5,7 +5,6 @@ import subprocess
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -73,13 +72,13 @@ def test_the_progress_of_two_workers_is_shown_and_costs_few_requests(
     requests = Requests()
     proxy.fault = requests.note
     _feeds(tmp_path / "feeds")
+    begin = time.monotonic()
     with kept_port() as port:
         cluster = DaskCluster(port, tmp_path / "dask.log")
         words = ("convert", str(tmp_path / "feeds"), "-o", URI, "--to", "gsa-feed", "--stall", "1m")
         command = [*FEEDFERRY, *words, "--runner", "DaskRunner", "--cluster", cluster.url, "-q"]
         process = subprocess.Popen(command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE)
         try:
-            begin = time.monotonic()
             while is_killed and len(requests.of("PUT")) < 2 and process.poll() is None:
                 assert time.monotonic() - begin < WAIT_SECONDS
                 time.sleep(0.1)
@@ -90,6 +89,7 @@ def test_the_progress_of_two_workers_is_shown_and_costs_few_requests(
             process.kill()
             process.wait()
             cluster.end()
+    seconds = time.monotonic() - begin
 
     assert process.returncode == 0, errors
     storage = storage_of(URI)
@@ -102,5 +102,5 @@ def test_the_progress_of_two_workers_is_shown_and_costs_few_requests(
     assert len(puts) == 2  # an object for each worker
     for times in (*puts, *lists):
         assert len(times) > 2 or is_killed
-        assert all(b - a >= STORED_SECONDS - 0.5 for a, b in pairwise(times))
+        assert len(times) <= 1 + seconds / STORED_SECONDS  # a busy machine delays any of them
     assert sum(map(len, gets)) <= 2 * sum(map(len, lists))

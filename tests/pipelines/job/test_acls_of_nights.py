@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from support.forks import run
 from support.index_searches import found_by
-from support.served import BOUND_SECONDS, Served, run, serving, start, wait_until
+from support.served import BOUND_SECONDS, Served, serving, start, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -126,10 +127,9 @@ def test_a_document_inherits_from_a_parent_of_a_night_before_until_it_is_deleted
     assert job.night(folder("d/", "ann")) == 0
     assert job.night(child("d/x", "d/")) == 0
     assert job.readers() == {"d/x": ["ann"]}
-    assert job.night(deletion("d/")) == 1
-    done = run("rejects", "export", "nights", "-o", "fixed", cwd=job.folder)
-    assert "acl-chain-broken: 1 reject without bytes, not exported" in done.stderr
-    assert job.night(child("d/y", "d/")) == 1
+    assert job.night(deletion("d/")) == 0
+    assert job.readers() == {}
+    assert job.night(child("d/y", "d/")) == 0
     assert job.readers() == {}
 
 
@@ -148,6 +148,22 @@ def test_a_new_acl_of_a_folder_counts_for_documents_of_nights_before_it(job: Fee
         "d/x": ["ann"],
         "z": [*USERS],
     }
+
+
+def test_a_document_is_hidden_until_the_acl_of_its_folder_arrives(job: FeedJob) -> None:
+    assert job.night(child("d/x", "d/"), document("y")) == 0
+    assert job.readers() == {"y": [*USERS]}
+    [listed] = job.home.glob("*-*/withheld.csv")
+    lines = [line.split(",")[:3] for line in listed.read_text("utf-8").splitlines()]
+    assert lines == [["url", "datasource", "code"], [f"{HOST}d/x", "web", "acl-chain-waiting"]]
+    assert job.night(document("z")) == 0
+    assert job.readers() == {"y": [*USERS], "z": [*USERS]}
+    assert job.night(folder("d/", "ann")) == 0
+    assert job.readers() == {"d/x": ["ann"], "y": [*USERS], "z": [*USERS]}
+    assert job.night(deletion("d/")) == 0
+    assert job.readers() == {"y": [*USERS], "z": [*USERS]}
+    assert job.night(folder("d/", "bob")) == 0
+    assert job.readers()["d/x"] == ["bob"]
 
 
 def test_a_new_acl_of_a_folder_counts_for_the_copy_in_each_datasource(job: FeedJob) -> None:
@@ -189,10 +205,12 @@ def test_documents_of_nights_before_are_withheld_when_their_folder_is_deleted(
 ) -> None:
     assert job.night(folder("d/", "ann"), folder("e/", "ann")) == 0
     assert job.night(child("d/x", "d/"), child("e/y", "e/")) == 0
-    assert job.night(deletion("d/")) == 1
+    assert job.night(deletion("d/")) == 0
     assert job.readers() == {"e/y": ["ann"]}
     assert job.night(REJECTED.replace("/x", "/e/")) == 1
     assert job.readers() == {}
+    done = run("rejects", "export", "nights", "-o", "fixed", cwd=job.folder)
+    assert "acl-chain-broken: 1 reject without bytes, not exported" in done.stderr
 
 
 def test_a_full_feed_removes_the_acls_of_its_datasource_only(job: FeedJob) -> None:

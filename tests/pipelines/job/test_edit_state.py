@@ -8,10 +8,19 @@ import pytest
 
 from feedferry.pipelines.cli.main import main
 from feedferry.pipelines.folders.locks import locked_state
-from feedferry.schemas.acl import Acl
+from feedferry.schemas.acl import Acl, Scope
 from feedferry.schemas.errors import FatalError
+from feedferry.schemas.membership import Member
 from feedferry.schemas.sent_document import SentDocument, StateChange
 from feedferry.transforms.steps.kept_acls import KeptAcl, read_kept, replace_kept
+from feedferry.transforms.steps.stated.group_log import GroupLine, GroupMembers
+from feedferry.transforms.steps.stated.group_store import export_groups
+from feedferry.transforms.steps.stated.stated_store import (
+    StatedDocument,
+    count_stated,
+    export_stated,
+    import_stated,
+)
 from feedferry.transforms.storage.state import StateHead, open_state, update_state
 
 STATE = Path("runs/people/state")
@@ -179,6 +188,36 @@ def test_the_acls_of_a_job_are_shown_exported_and_imported(
         "state",
         "state.acls",
     }
+
+
+STAFF = GroupMembers(
+    Member(name="staff", scope=Scope.GROUP), (Member(name="ann", scope=Scope.USER),)
+)
+GROUP = GroupLine("ldap", "Default", "staff", STAFF, STAFF)
+
+
+def test_the_stated_acls_of_documents_and_groups_are_shown_exported_and_imported(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    kept, digest = STATE.with_name("state.acls"), b"steps"
+    replace_kept(kept, ACLS)
+    documents = [
+        StatedDocument(
+            url=f"http://x/{name}", datasource="web", acl=Acl(inherit_from="d"), mapped=b"m"
+        )
+        for name in "ab"
+    ]
+    import_stated(kept, documents, [GROUP], digest)
+    assert main(["state", "show", "people"]) == 0
+    assert capsys.readouterr().out.endswith(
+        "acls       1\nunknown    1\nstated     2\ngroups     1\n"
+    )
+    exported()
+    replace_kept(kept, ())
+    assert main(["state", "import", "people", "people.jsonl"]) == 0
+    assert ([*export_stated(kept)], count_stated(kept)) == (documents, (2, digest))
+    assert [*export_groups(kept)] == [GROUP]
+    assert [*read_kept(kept)] == ACLS
 
 
 def test_a_job_without_a_state_has_acls_to_clear(capsys: pytest.CaptureFixture[str]) -> None:

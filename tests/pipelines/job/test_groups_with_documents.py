@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from support.archives import documents, gsa_feed, put
+from support.forks import run
 from support.receivers import deliveries
 from support.rehearsal import membership, xmlgroups
-from support.served import BOUND_SECONDS, Served, run, serving, start, wait_until
+from support.served import BOUND_SECONDS, Served, serving, start, wait_until
 
 pytestmark = pytest.mark.slow
 

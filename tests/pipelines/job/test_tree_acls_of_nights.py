@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from support.forks import run
 from support.index_searches import found_by
-from support.served import Served, run, serving
+from support.served import Served, serving
 
 pytestmark = pytest.mark.slow
 

@@ -15,8 +15,9 @@ from feedferry.transforms.sinks.push.receipts import Receipts
 from feedferry.transforms.sinks.push.settings import PushSettings
 from feedferry.transforms.sources.spool import read_deliveries
 from support.fake_appliance import GSA, chunk_of, finished
+from support.forks import run
 from support.runs import ROOT
-from support.served import run, serving
+from support.served import serving
 
 HOST = "http://www.example.com"
 CLOSED_PORT = ("--to", "http://127.0.0.1:1", "--attempts", "1", "-q", "--progress", "none")

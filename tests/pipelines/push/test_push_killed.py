@@ -9,7 +9,8 @@ import pytest
 
 from feedferry.schemas.account import Chunk
 from support.fake_appliance import chunk_of, finished, read_receipts
-from support.served import BOUND_SECONDS, Served, run, serving, start, wait_until
+from support.forks import run
+from support.served import BOUND_SECONDS, Served, serving, start, wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,8 @@ from feedferry.transforms.sinks.push.receipts import Receipts
 from feedferry.transforms.storage.run_folders.find_storage import lease_on, storage_of
 from support import remotes
 from support.archives import BROKEN, document, gsa_feed
-from support.served import Served, run, serving
+from support.forks import run
+from support.served import Served, serving
 
 URI = f"s3://{remotes.BUCKET}/nightly/run.2026"
 

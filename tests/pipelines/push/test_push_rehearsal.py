@@ -13,10 +13,11 @@ import pytest
 from feedferry.schemas.delivery import JOURNAL
 from support.archives import documents, gsa_feed, put
 from support.fake_appliance import chunk_of, finished, items_of
+from support.forks import run
 from support.pages import read_page
 from support.ports import kept_port
 from support.runs import ROOT, manifest
-from support.served import BOUND_SECONDS, Served, run, serving, start, wait_until
+from support.served import BOUND_SECONDS, Served, serving, start, wait_until
 
 pytestmark = pytest.mark.slow
 

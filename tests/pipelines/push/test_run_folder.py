@@ -80,6 +80,7 @@ def test_the_report_of_a_push_as_json() -> None:
         "notices": {"OK, 'Not found'": 2},
         "newer": 0,
         "withheld": 0,
+        "acl_changes": {},
         "steps": {},
         "accepted_rejects": {},
         "reject_samples": {},

@@ -10,9 +10,10 @@ from feedferry.pipelines.report.job_index import write_index
 from feedferry.pipelines.report.run_report import write_report
 from feedferry.schemas.account import Account
 from feedferry.schemas.run_record import Replay
+from support.forks import run
 from support.run_folders import BEGIN, run_record, write_run
 from support.runs import ROOT
-from support.served import run, serving
+from support.served import serving
 
 _TAGS = re.compile(r"<style>.*?</style>|<[^>]+>", re.DOTALL)
 

@@ -80,6 +80,7 @@ def test_the_metrics_are_those_of_the_last_run_that_ended(tmp_path: Path) -> Non
         'pushed_records{job="intranet",result="accepted"}': 413_886,
         'pushed_records{job="intranet",result="refused"}': 12,
         'pushed_records{job="intranet",result="left"}': 0,
+        'acl_changes{job="intranet",change="wider"}': 3,
         'newer{job="intranet"}': 0,
         'pushed_bytes{job="intranet"}': 2_204_117_002,
         'wait_seconds{job="intranet"}': 1_312.4,

@@ -10,9 +10,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from feedferry.pipelines.report.conversion_report import Report
+from support.forks import run
 from support.run_folders import write_run
 from support.runs import ROOT, convert, report
-from support.served import run, serving
+from support.served import serving
 
 PUBLISHED = ROOT / "docs" / "report.schema.json"
 

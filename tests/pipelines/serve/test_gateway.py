@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from support.fake_appliance import chunk_of
+from support.forks import run
 from support.ports import kept_port
-from support.served import Served, post_form, run, serving, wait_until
+from support.served import Served, post_form, serving, wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,9 @@ import pytest
 from feedferry.schemas.delivery import JOURNAL
 from feedferry.transforms.sources.spool import read_deliveries
 from support.archives import gsa_feed
+from support.forks import run
 from support.ports import kept_port
-from support.served import BOUND_SECONDS, Served, post_form, run, serving, start, wait_until
+from support.served import BOUND_SECONDS, Served, post_form, serving, start, wait_until
 
 pytestmark = pytest.mark.slow
 

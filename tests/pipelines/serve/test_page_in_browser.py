@@ -13,9 +13,10 @@ from feedferry.pipelines.serve.rehearsal.index import DatasourceTotal
 from feedferry.pipelines.serve.rehearsal.page import CONTENT_SECURITY_POLICY, PageView, render
 from feedferry.schemas.indexed_document import DocumentOrigin
 from support.browser import Page, needs_chromium
+from support.forks import run
 from support.page_checks import CONTRAST, OWN_TEXTS
 from support.runs import ROOT
-from support.served import run, serving
+from support.served import serving
 
 pytestmark = [pytest.mark.slow, needs_chromium]
 

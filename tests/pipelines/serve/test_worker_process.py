@@ -98,15 +98,17 @@ def test_the_end_of_its_process_ends_a_function(
     assert run(work.add, 1, 2) == 3
 
 
-def test_another_thread_can_stop_it(worker: WorkerProcess, run: Run) -> None:
-    run(os.getpid)
+def test_another_thread_can_stop_it() -> None:
+    worker = WorkerProcess()  # a limit of time that a busy machine does not reach
+    worker.run(os.getpid, size=0)
     timer = threading.Timer(0.3, worker.stop)
     timer.start()
     with pytest.raises(WorkStoppedError):
-        run(work.loop)
+        worker.run(work.loop, size=0)
     with pytest.raises(WorkStoppedError):
-        run(os.getpid)
+        worker.run(os.getpid, size=0)
     timer.join()
+    worker.close()
 
 
 def test_no_process_is_left_when_it_is_closed(worker: WorkerProcess, run: Run) -> None:

@@ -68,7 +68,7 @@ def after(nights: Sequence[Sequence[ReadResult]], folder: Path) -> Nights:
         ([[alone("x", "ann")], [rejected("x", b"<record")], [document("x")]], ["ann"]),
         ([[folder("d/", "ann")], [child("d/x", "d/")]], ["ann"]),
         ([[folder("d/", "ann")], [folder("d/", "bob")], [child("d/x", "d/")]], ["bob"]),
-        ([[folder("d/", "ann")], [deleted("d/")], [child("d/x", "d/")]], ["acl-chain-broken"]),
+        ([[folder("d/", "ann")], [deleted("d/")], [child("d/x", "d/")]], ["acl-chain-waiting"]),
         ([[folder("d/", "ann")], [rejected("d/")], [child("d/x", "d/")]], ["acl-chain-broken"]),
         (
             [[folder("d/", "ann")], [folder("d/e/", "bob", parent="d/")], [child("d/e/x", "d/e/")]],
@@ -175,6 +175,24 @@ def test_the_decisions_of_documents_in_all_datasources_are_sent_again(
     assert expected.items() <= changed.items()
 
 
+def test_documents_wait_for_the_acl_above_them_and_get_it_when_it_arrives(tmp_path: Path) -> None:
+    job = Nights(tmp_path)
+    top = folder("d/e/", "bob", parent="d/")
+    assert job.run(top, child("d/e/x", "d/e/"), child("y", "other/")) == ["acl-chain-waiting"] * 2
+    job.run(document("z"))
+    assert job.changed() == {}
+    job.run(folder("d/", "ann"))
+    assert job.changed() == {("docs", "d/e/"): "ann bob", ("docs", "d/e/x"): "ann bob"}
+    job.run(deleted("d/"))
+    assert set(job.changed().values()) == {"acl-chain-waiting"}
+
+
+def test_a_document_whose_acl_is_not_kept_does_not_wait(tmp_path: Path) -> None:
+    job = Nights(tmp_path)
+    job.run(folder("d/", "ann"))
+    assert job.unlisted(child("x", "other/")) == ["acl-chain-broken"]
+
+
 LENT = [alone("x", "ann", A), document("x", B)]
 
 
@@ -240,7 +258,7 @@ def test_a_folder_that_may_have_another_acl_is_hidden_where_its_parent_changes(
 
 def test_a_parent_that_arrives_later_gives_the_decisions_of_its_children(tmp_path: Path) -> None:
     job = Nights(tmp_path)
-    assert job.run(child("d/x", "d/")) == ["acl-chain-broken"]
+    assert job.run(child("d/x", "d/")) == ["acl-chain-waiting"]
     job.run(folder("d/", "ann"))
     assert job.changed() == {("docs", "d/x"): "ann"}
 
@@ -323,6 +341,23 @@ def test_the_acls_that_an_abandoned_run_may_have_sent_are_unknown(tmp_path: Path
     results = job.run(*map(document, names), child("d/x", "d/"))
     assert results == ["ann", *["acl-unknown"] * 3, "acl-chain-broken"]
     assert job.run(alone("new", "cid"), document("new")) == ["cid"]
+
+
+def test_documents_that_an_abandoned_run_may_have_sent_are_hidden_unless_they_come_again(
+    tmp_path: Path,
+) -> None:
+    job = Nights(tmp_path)
+    job.run(folder("d/", "ann"), folder("e/", "bob"), *(child(f"{n}", "d/") for n in range(4)))
+    sent = child("0", "d/"), child("1", "e/"), document("2", stated=own_acl("bob")), deleted("3")
+    job.run(*sent, child("4", "e/"), is_remembered=False)
+    forget_sent(tmp_path / "run-2" / KEPT_ACLS, job.store, tmp_path / "run-2")
+    job.run(child("1", "e/"), is_remembered=False)
+    assert job.changed() == {("docs", n): "acl-chain-broken" for n in "234"}
+    job.run(folder("d/", "cid"))
+    hidden = {("docs", n): "acl-chain-broken" for n in "1234"}
+    assert job.changed() == {("docs", "0"): "cid", **hidden}
+    job.run(folder("e/", "cid"))
+    assert job.changed() == {}
 
 
 def test_a_parent_that_an_abandoned_run_may_have_sent_is_unknown_in_its_datasource(

@@ -164,8 +164,8 @@ class AvroEncoder(Encoder):
         return b"".join((avro.long(len(records)), avro.long(size), *records, our_sync(self._kind)))
 
 
-_ACL_END_BYTES = 3
-"""The end of the principals, `alone`, and a decision without layers."""
+_ACL_END_BYTES = 4
+"""The end of the principals, `alone`, a decision without layers, and `withholds`."""
 
 
 def _pieces(name: str, record: Record) -> Iterator[tuple[str, bytes]]:

@@ -110,7 +110,8 @@ def notices(record: Record, outcomes: Iterable[object] | None = None) -> Iterato
         yield _notice(record, f"{value.loss}-value", detail)
     if (doubt := doubtful_url(record)) is not None:
         yield _notice(record, "url-doubtful", f"{doubt}: ⟦urls strict⟧ rejects such URLs")
-    if record.acl is not None and record.acl.permits_nobody and record.action not in DELETIONS:
+    acl = record.acl
+    if acl and acl.permits_nobody and not acl.is_waiting and record.action not in DELETIONS:
         detail = f"{record.url!r}: an ACL that permits no user; no user finds what it protects"
         yield _notice(record, "acl-permits-nobody", detail)
     for extra in record.extras:

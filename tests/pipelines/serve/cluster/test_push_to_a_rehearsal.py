@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from support.served import Served, run, serving, start
+from support.forks import run
+from support.served import Served, serving, start
 
 pytestmark = pytest.mark.slow
 

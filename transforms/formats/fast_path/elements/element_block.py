@@ -89,6 +89,14 @@ class ElementGroup(NamedTuple):
     def is_of_acls(self) -> bool:
         return next(iter(self.elements.values())).code in (*ACLS, *PRINCIPALS)
 
+    def is_of_outlines(self, is_stated: Callable[[str], bool]) -> bool:
+        """Whether the elements are no contents, nor metadata without a name that is stated."""
+        elements = self.elements.values()
+        code = next(iter(elements)).code
+        if code != META:
+            return code != CONTENT
+        return any(is_stated(meta.name) for of in elements for meta in of.shape.model.metadata)
+
     @property
     def is_of_records(self) -> bool:
         return next(iter(self.elements.values())).code in RECORDS
@@ -180,28 +188,32 @@ class ElementBlock:
         places = places_of(self.codes_of_records[number])
         if places is None or places.acl < 0:
             raise AssertionError("a record without an ACL")
-        return self._acl(self._parts_of_acls, self.begins[number], places)
+        begin = self.begins[number]
+        if self._parts[begin + places.acl] is None:
+            self._make_parts(0, len(self.codes), self.groups_of_acls)
+        return self._acl(begin, places)
 
-    @cached_property
-    def _parts_of_acls(self) -> list[Any]:
-        parts: list[Any] = [None] * len(self.codes)
-        for group in self.groups_of_acls:
-            for place, part in zip(group.places, group.parts(), strict=True):
-                parts[place] = part
-        return parts
-
-    @staticmethod
-    def _acl(parts: Sequence[Any], begin: int, places: ElementPlaces) -> Acl:
-        principals = parts[begin + places.acl + 1 : begin + places.principals_end : 2]
-        acl: Acl = parts[begin + places.acl](principals=tuple(principals))
+    def _acl(self, begin: int, places: ElementPlaces) -> Acl:
+        parts, at = self._parts, begin + places.acl
+        principals = parts[at + 1 : begin + places.principals_end : 2]
+        acl: Acl = parts[at](principals=tuple(principals))
         return acl
 
     def parsed(self, number: int) -> Any:
         """Return what the parser makes of a record."""
         return self.read(self.source.element(number))
 
-    def records(self, first: int, last: int) -> Iterator[Any]:
-        """Yield adjacent records: built of their elements, or what the parser makes of them."""
+    def records(
+        self, first: int, last: int, *, outlined: Callable[[str], bool] | None = None
+    ) -> Iterator[Any]:
+        """Yield adjacent records: built of their elements, or what the parser makes of them.
+
+        With `outlined`, those that are built have no content, and only metadata that are next to
+        some whose name it takes.
+        """
+        groups = self.groups
+        if outlined is not None:
+            groups = [group for group in groups if group.is_of_outlines(outlined)]
         comparisons, are_made = self.source.comparisons, False
         if self.reads_single and last - first == 1:
             yield self.parsed(first)
@@ -210,12 +222,14 @@ class ElementBlock:
             codes = self.codes_of_records[number]
             places = places_of(codes)
             if places is not None and not are_made:
-                self._make_parts(self.begins[first], self.begins[last])
+                self._make_parts(self.begins[first], self.begins[last], groups)
                 are_made = True
             if places is None or self._parts[self.begins[number]] is None:
                 yield self.parsed(number)
             elif comparisons.is_due(order := places.order):
                 parsed = self.parsed(number)
+                if len(groups) < len(self.groups):
+                    self._make_parts(self.begins[number], self.begins[number + 1], self.groups)
                 is_equal = self._built(number, places) == parsed
                 if comparisons.add(order, is_equal=is_equal):
                     yield self._refuted()
@@ -225,9 +239,9 @@ class ElementBlock:
             else:
                 yield self.parsed(number)
 
-    def _make_parts(self, begin: int, end: int) -> None:
-        """Make the parts of records that the elements of a range are."""
-        for group in self.groups:
+    def _make_parts(self, begin: int, end: int, groups: Sequence[ElementGroup]) -> None:
+        """Make the parts of records that the elements of groups in a range are."""
+        for group in groups:
             rows = range(bisect_left(group.places, begin), bisect_left(group.places, end))
             if not rows:
                 continue
@@ -253,12 +267,12 @@ class ElementBlock:
 
     def _built(self, number: int, places: ElementPlaces) -> Record:
         parts, begin = self._parts, self.begins[number]
-        fields: dict[str, Any] = {}
+        fields: dict[str, object] = {}
         if places.acl >= 0:
-            fields["acl"] = self._acl(parts, begin, places)
+            fields["acl"] = self._acl(begin, places)
         if places.metadata >= 0:
             metadata = parts[begin + places.metadata + 1 : begin + places.metadata_end]
-            fields["metadata"] = tuple(metadata)
+            fields["metadata"] = tuple(filter(None, metadata))
         if places.content >= 0:
             fields["content"] = parts[begin + places.content]
         record: Record = parts[begin](provenance=self._provenances[number], **fields)

@@ -1,6 +1,6 @@
 """The records of results, one by one."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from feedferry.schemas.record import Record
@@ -10,10 +10,19 @@ from feedferry.transforms.formats.fast_path.elements.element_block import Elemen
 Item = TypeVar("Item")
 
 
-def singly(results: Iterable[Item | RecordBatch | ElementBlock]) -> Iterator[Item | Record]:
-    """Yield results in their order, the records of batches and blocks in place of these."""
+def singly(
+    results: Iterable[Item | RecordBatch | ElementBlock],
+    *,
+    outlined: Callable[[str], bool] | None = None,
+) -> Iterator[Item | Record]:
+    """Yield results in their order, the records of batches and blocks in place of these.
+
+    With `outlined`, records of blocks may be without contents and metadata (see `ElementBlock`).
+    """
     for result in results:
-        if isinstance(result, RecordBatch | ElementBlock):
+        if isinstance(result, ElementBlock):
+            yield from result.records(0, len(result.ends), outlined=outlined)
+        elif isinstance(result, RecordBatch):
             yield from result
         else:
             yield result

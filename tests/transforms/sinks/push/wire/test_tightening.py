@@ -15,7 +15,12 @@ from feedferry.pipelines.serve.cluster.rehearsal_cluster import RehearsalCluster
 from feedferry.schemas.account import Chunk
 from feedferry.schemas.errors import StoppedError, TargetError
 from feedferry.schemas.share_limit import ShareLimit
-from feedferry.transforms.access.index_fields import AccessFields, hidden_fields, public_fields
+from feedferry.transforms.access.index_fields import (
+    AccessFields,
+    hidden_fields,
+    public_fields,
+    withheld_fields,
+)
 from feedferry.transforms.formats.opensearch.bulk_writer import acl_script
 from feedferry.transforms.rules.acl_changes import ACL_CHANGES, COMPARE, read_changes
 from feedferry.transforms.sinks.push.model import ApplianceResponse
@@ -223,6 +228,16 @@ def test_a_deletion_hides_a_document_first_and_the_last_version_of_a_run_counts(
     forget(session)
     with pytest.raises(TargetError, match="0 records; expected 2: begin a new run"):
         tighten(session, INDEXES)
+
+
+def test_an_update_that_withholds_a_document_is_sent_as_it_is(
+    cluster: RehearsalCluster, ask: Ask, tmp_path: Path
+) -> None:
+    bulk(ask, index(1, only("a")))
+    sent = update(1, only("b")), update(1, withheld_fields()), update(1, only("c"))
+    session = Session(cluster, tmp_path, *sent)
+    assert [*tighten(session, INDEXES)] == [0]
+    assert session.steps[COMPARE] == "hidden 1, narrowed 1, superseded 1"
 
 
 def test_a_first_load_costs_one_request(cluster: RehearsalCluster, tmp_path: Path) -> None:

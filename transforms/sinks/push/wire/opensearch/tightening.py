@@ -62,6 +62,7 @@ from feedferry.transforms.sinks.push.wire.opensearch.bulk_request import (
 from feedferry.transforms.sinks.push.wire.opensearch.decision_lines import (
     DELETION,
     DOCUMENT,
+    UPDATE,
     decisions_of,
     read_decision,
     stored_decision,
@@ -278,7 +279,7 @@ class _IndexComparison:
             self.listed.write(change_line(line))
         if loads:
             return
-        self.superseded.extend(number for number, _ in versions[:-1])
+        self.superseded.extend(number for number, stored in versions[:-1] if not _withholds(stored))
         if change.first is not None:
             self.narrowed += 1
             self.first.write(_encode(_FirstDecision(datasource, id, change.first)) + b"\n")
@@ -308,6 +309,11 @@ def _last(held: bytes | None, versions: _Versions) -> bytes | None:
         elif kind == DOCUMENT or (decision is not None and not _is_withheld(decision)):
             decision = stored[1:]
     return decision
+
+
+def _withholds(stored: bytes) -> bool:
+    """Whether a record withholds a document; without its decision, later ACLs would show it."""
+    return stored[:1] == UPDATE and _is_withheld(stored[1:])
 
 
 @lru_cache(maxsize=_CACHED)

@@ -1,0 +1,88 @@
+"""Who may see a document of a source, by the words of the guide, and the feeds of a night."""
+
+import pytest
+
+from support.histories.changes import Delete, Night, Put, applied, feeds
+from support.histories.source_state import Item, Login, Named, Rule, SourceState, StatedAcl
+
+LOGINS = {
+    "alice": Login(names=(("Default", "alice"),), groups=frozenset([("Default", "staff")])),
+    "bob": Login(names=(("Default", "bob"),), groups=frozenset([("Default", "staff")])),
+    "Carol": Login(names=(("Default", "Carol"),)),
+}
+ALICE, BOB = Named(name="alice"), Named(name="bob")
+STAFF = Named(name="staff", is_group=True)
+NOT_BOB = Named(name="bob", denies=True)
+ANY_CAROL = Named(name="CAROL", any_case=True)
+
+
+def acl(*principals: Named, rule: Rule = Rule.LEAF, parent: str | None = None) -> StatedAcl:
+    return StatedAcl(rule=rule, parent=parent, principals=principals)
+
+
+def readers(stated: StatedAcl | None, folder: StatedAcl | None = None, **more: object) -> str:
+    items = {("web", "d"): Item(acl=stated, **more)}  # type: ignore[arg-type]
+    if folder is not None:
+        items["web", "f"] = Item(acl=folder, is_folder=True, has_content=False)
+    state = SourceState(items=items, logins=LOGINS)
+    return " ".join(sorted(name for name, key in state.permitted() if key == ("web", "d")))
+
+
+@pytest.mark.parametrize(
+    ("stated", "found"),
+    [
+        (None, "Carol alice bob"),
+        (acl(), ""),
+        (acl(ALICE), "alice"),
+        (acl(STAFF, NOT_BOB), "alice"),
+        (acl(ANY_CAROL), "Carol"),
+        (acl(Named(name="carol")), ""),
+        (acl(Named(name="staff", is_group=True, namespace="other")), ""),
+    ],
+)
+def test_a_denial_of_an_acl_counts_before_its_permits(stated: StatedAcl | None, found: str) -> None:
+    assert readers(stated) == found
+
+
+@pytest.mark.parametrize(
+    ("rule", "found"),
+    [
+        (Rule.CHILD, "alice bob"),
+        (Rule.PARENT, "alice"),
+        (Rule.BOTH, ""),
+        (Rule.LEAF, ""),
+    ],
+)
+def test_the_type_of_the_parent_says_which_acl_counts(rule: Rule, found: str) -> None:
+    assert readers(acl(BOB, parent="f"), acl(ALICE, NOT_BOB, rule=rule)) == found
+
+
+def test_nobody_may_see_a_document_of_a_broken_chain_or_of_an_unknown_acl() -> None:
+    assert readers(acl(ALICE, parent="f")) == ""
+    assert readers(acl(ALICE, parent="d")) == ""
+    assert readers(acl(ALICE), is_known=False) == ""
+
+
+def test_the_feeds_of_a_night_state_what_changes_in_it() -> None:
+    before = SourceState(items={("docs", "docs/d1"): Item(acl=acl(ALICE))}, logins=LOGINS)
+    new = Put(key=("docs", "docs/d2"), item=Item(acl=acl(BOB)))
+    night = Night(changes=(Delete(key=("docs", "docs/d1")), new))
+    [(name, text)] = feeds(before, night, is_corrected=False)
+    assert name == "1-docs.xml"
+    assert text.splitlines()[1:-1] == [
+        '<record url="http://h.example/docs/d1" action="delete" mimetype="text/plain"/>',
+        '<record url="http://h.example/docs/d2" mimetype="text/plain">'
+        '<acl inheritance-type="leaf-node"><principal scope="user" access="permit">bob</principal>'
+        "</acl><content>version 1</content></record>",
+    ]
+    assert [*applied(before, night).items] == [("docs", "docs/d2")]
+
+
+def test_a_damaged_acl_is_unknown_until_it_is_stated_again() -> None:
+    key = "docs", "docs/d1"
+    before = SourceState(items={key: Item(acl=acl(ALICE))}, logins=LOGINS)
+    damaged = Night(changes=(Put(key=key, item=Item(acl=acl(BOB)), damage="acl"),))
+    unknown = applied(before, damaged)
+    assert unknown.permitted() == set()
+    again = Night(changes=(Put(key=key, item=Item(acl=acl(BOB))),))
+    assert applied(unknown, again).permitted() == {("bob", key)}

@@ -1,0 +1,234 @@
+"""What changes in a night, and the feeds that state it."""
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+from xml.sax.saxutils import escape, quoteattr
+
+import msgspec
+from msgspec.structs import replace
+
+from support.histories.source_state import Item, Key, Named, SourceState, StatedAcl
+
+HOST = "http://h.example/"
+DATASOURCES = ("docs", "wiki")
+
+
+class Put(msgspec.Struct, frozen=True, kw_only=True):
+    """An item is stated again: its ACL, its content, or both.
+
+    A damage of the ACL or of the content leaves the URL readable, `all` does not. With `repeats`,
+    the item as it was before is sent first.
+    """
+
+    key: Key
+    item: Item
+    sends: Literal["all", "acl", "content"] = "all"
+    damage: Literal["", "acl", "content", "all"] = ""
+    repeats: bool = False
+
+
+class Delete(msgspec.Struct, frozen=True, kw_only=True):
+    key: Key
+
+
+class Join(msgspec.Struct, frozen=True, kw_only=True):
+    """A user gets groups in place of those before."""
+
+    login: str
+    groups: frozenset[tuple[str, str]]
+
+
+class Rename(msgspec.Struct, frozen=True, kw_only=True):
+    """The table of names changes, and everything is sent again."""
+
+    table: dict[str, str]
+
+
+Change = Put | Delete | Join | Rename
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """A fault of the server at one of the requests `_bulk` of a night.
+
+    An action is refused (400), all are (429), or the request is (503): before it is done, after
+    that, or it is done later, by the given number of requests.
+    """
+
+    at: int
+    kind: Literal["refuse", "throttle", "unavailable", "lost-reply", "late"]
+    number: int = 0
+
+
+class Night(msgspec.Struct, frozen=True, kw_only=True):
+    """The changes of a night, the datasources with a full feed, faults, and kills.
+
+    A kill is the number of an operation of a run; `is_fresh` abandons the run that was killed.
+    """
+
+    changes: tuple[Change, ...] = ()
+    full: frozenset[str] = frozenset()
+    faults: tuple[Fault, ...] = ()
+    kills: tuple[int, ...] = ()
+    is_fresh: bool = False
+    order: int = 0
+
+
+def is_sent(put: Put) -> bool:
+    """Whether a document is sent, without a damage."""
+    return put.sends != "acl" and not put.damage and not put.item.is_folder
+
+
+def repeated(before: SourceState, night: Night) -> list[Put]:
+    """Return the documents that a night sends twice, first as they were before."""
+    return [
+        change
+        for change in night.changes
+        if isinstance(change, Put)
+        and change.repeats
+        and (old := before.items.get(change.key)) is not None
+        and old.is_known
+        and old.has_content
+    ]
+
+
+def applied(state: SourceState, night: Night, *, is_corrected: bool = False) -> SourceState:
+    """Return the last known state of the source after a night.
+
+    The ACLs of full feeds and of corrected feeds are known, but for those with a damage.
+    """
+    for change in night.changes:
+        state = _changed(state, change)
+    damaged = {put.key for put in night.changes if isinstance(put, Put) and put.damage == "acl"}
+    for key, item in state.items.items():
+        is_stated = key[0] in night.full or (is_corrected and key not in damaged)
+        if is_stated and not item.is_known:
+            state = state.with_item(key, replace(item, is_known=True))
+    return state
+
+
+def _changed(state: SourceState, change: Change) -> SourceState:
+    match change:
+        case Delete():
+            return state.with_item(change.key, None)
+        case Rename():
+            items = {key: replace(item, is_known=True) for key, item in state.items.items()}
+            return replace(state, table=change.table, items=items)
+        case Join():
+            login = replace(state.logins[change.login], groups=change.groups)
+            return replace(state, logins={**state.logins, change.login: login})
+    if change.damage == "all":
+        return state
+    before = state.items.get(change.key)
+    is_loaded = change.sends != "acl" and not change.damage
+    had_content = before is not None and before.has_content
+    # a content alone states no ACL, so that an unknown one stays unknown
+    is_known = change.damage != "acl" and (
+        change.sends != "content" or before is None or before.is_known
+    )
+    acl = change.item.acl
+    if change.sends == "content":
+        acl = None if before is None else before.acl
+    if change.damage == "content" and not change.item.is_alone and before is not None:
+        acl, is_known = before.acl, before.is_known
+    item = replace(change.item, acl=acl, has_content=had_content or is_loaded, is_known=is_known)
+    if item.is_folder:
+        item = replace(item, has_content=False)
+    return state.with_item(change.key, item)
+
+
+def feeds(before: SourceState, night: Night, *, is_corrected: bool) -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each feed of a night, in the order in which they are read.
+
+    Corrected feeds have everything, without a damage that stopped the run.
+    """
+    after, number = applied(before, night), 0
+    repeating = repeated(before, night)
+    resends = is_corrected or any(isinstance(change, Rename) for change in night.changes)
+    for datasource in DATASOURCES:
+        parts: list[list[str]] = [[], []]
+        puts = [
+            change
+            for change in night.changes
+            if isinstance(change, Put | Delete) and change.key[0] == datasource
+        ]
+        is_full = datasource in night.full
+        if is_full or resends:
+            is_stopping = is_corrected and is_full
+            damaged = {
+                put.key: put
+                for put in puts
+                if isinstance(put, Put) and put.damage and not is_stopping
+            }
+            for key, item in after.items.items():
+                if key[0] == datasource:
+                    damage = damaged[key].damage if key in damaged else ""
+                    if not (is_corrected and damage == "all"):
+                        parts[0] += _elements(key, item, damage=damage)
+            if not is_full:
+                parts[0] += [_deletion(put.key) for put in puts if isinstance(put, Delete)]
+        else:
+            for put in puts:
+                if isinstance(put, Delete):
+                    parts[1].append(_deletion(put.key))
+                    continue
+                if put in repeating:
+                    parts[0] += _elements(put.key, before.items[put.key])
+                parts[1] += _elements(put.key, put.item, put.sends, put.damage)
+        for elements in parts:
+            if elements:
+                number += 1
+                feedtype = "full" if is_full else "incremental"
+                yield (
+                    f"{number}-{datasource}.xml",
+                    _feed(datasource, feedtype, elements, night.order),
+                )
+
+
+def _feed(datasource: str, feedtype: str, elements: Sequence[str], order: int) -> str:
+    turn = order % len(elements)
+    head = f"<datasource>{datasource}</datasource><feedtype>{feedtype}</feedtype>"
+    lines = "\n".join((*elements[turn:], *elements[:turn]))
+    return f"<gsafeed><header>{head}</header><group>\n{lines}\n</group></gsafeed>\n"
+
+
+def _elements(key: Key, item: Item, sends: str = "all", damage: str = "") -> list[str]:
+    url = quoteattr(HOST + key[1])
+    acl = "" if item.acl is None else _principals(item.acl, is_damaged=damage == "acl")
+    words = "" if item.acl is None else _words(item.acl)
+    alone = f"<acl url={url}{words}>{acl}</acl>"
+    if damage == "all":
+        return ['<record mimetype="text/plain"><content>of no document</content></record>']
+    if item.is_folder or sends == "acl":
+        return [alone]
+    content = f"<content>version {item.version}</content>"
+    if damage == "content":
+        content = '<content encoding="base64binary">#</content>'
+    attached = "" if item.is_alone or item.acl is None else f"<acl{words}>{acl}</acl>"
+    record = f'<record url={url} mimetype="text/plain">{attached}{content}</record>'
+    if not item.is_alone or item.acl is None or sends == "content":
+        return [record]
+    return [alone, record] if item.has_content else [alone]
+
+
+def _deletion(key: Key) -> str:
+    return f'<record url={quoteattr(HOST + key[1])} action="delete" mimetype="text/plain"/>'
+
+
+def _words(acl: StatedAcl) -> str:
+    words = f' inheritance-type="{acl.rule.value}"'
+    if acl.parent is not None:
+        words += f" inherit-from={quoteattr(HOST + acl.parent)}"
+    return words
+
+
+def _principals(acl: StatedAcl, *, is_damaged: bool) -> str:
+    text = "".join(map(_principal, acl.principals))
+    return text + '<principal scope="user" access="permt">alice</principal>' * is_damaged
+
+
+def _principal(named: Named) -> str:
+    scope, access = ("group" if named.is_group else "user"), ("deny" if named.denies else "permit")
+    words = ' case-sensitivity-type="everything-case-insensitive"' * named.any_case
+    if named.namespace != "Default":
+        words += f" namespace={quoteattr(named.namespace)}"
+    return f'<principal scope="{scope}" access="{access}"{words}>{escape(named.name)}</principal>'

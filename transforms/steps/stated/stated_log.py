@@ -1,0 +1,234 @@
+"""What the records of a span state about who may see documents, for the store of a job."""
+
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+
+from feedferry.schemas.account import SpanFile
+from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from feedferry.schemas.feed import FULL
+from feedferry.schemas.record import DELETIONS, Action, Provenance, Record
+from feedferry.transforms.steps.stated.acl_mapping import AclMapping
+from feedferry.transforms.steps.step import StepResult, with_acl
+from feedferry.transforms.storage.atomic import AtomicFile, paths_of, read_lines
+
+STATED = ".stated.jsonl"
+"""The suffix of the list of a span."""
+
+GONE, PATTERN, FULL_FEED = 0, -1, -2
+_KEYS = 65_536
+_BLOCK = 1024
+_INHERITANCES = (None, *Inheritance)
+_PLACES = {inheritance: place for place, inheritance in enumerate(_INHERITANCES)}
+_CASES = (None, True, False)
+_CASE_PLACES = {None: 0, True: 1, False: 2}
+
+
+class StatedPrincipal(msgspec.Struct, frozen=True, array_like=True):
+    """A principal, with all that its name does not say as one number."""
+
+    name: str
+    kind: int
+    namespace: str | None
+
+
+class StatedAcl(msgspec.Struct, frozen=True, array_like=True):
+    """An ACL in few bytes."""
+
+    inheritance: int
+    parent: str | None
+    fragment: str | None
+    principals: tuple[StatedPrincipal, ...]
+
+
+class StatedAclRow(msgspec.Struct, frozen=True, array_like=True):
+    """An ACL in bytes by a key of both, with the digest of what the steps make of it."""
+
+    key: int
+    acl: bytes
+    mapped: bytes
+
+
+class StatedBlock(msgspec.Struct, frozen=True, array_like=True):
+    """What records of a datasource state, in order: the URL of each, and the key of its ACL.
+
+    Each ACL is in a block of the span up to the first in which it has a document. In place of a
+    key, `GONE` says that the document has no ACL any more, `PATTERN` the same of all documents
+    whose URLs match it, and `FULL_FEED` of all documents of the datasource.
+    """
+
+    datasource: str
+    urls: list[str]
+    keys: list[int]
+    acls: list[StatedAclRow]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(StatedAcl).decode
+
+
+def packed(acl: Acl) -> bytes:
+    """Return an ACL in few bytes; `unpacked` gives it back, as no ACL alone."""
+    return _encode(
+        StatedAcl(
+            _PLACES[acl.inheritance],
+            acl.inherit_from,
+            acl.inherit_fragment,
+            tuple(map(_pack, acl.principals)),
+        )
+    )
+
+
+def unpacked(data: bytes) -> Acl:
+    acl = _decode(data)
+    return Acl(
+        inheritance=_INHERITANCES[acl.inheritance],
+        inherit_from=acl.parent,
+        inherit_fragment=acl.fragment,
+        principals=tuple(map(_unpack, acl.principals)),
+    )
+
+
+def _pack(principal: Principal) -> StatedPrincipal:
+    kind = (
+        (principal.scope is Scope.GROUP)
+        + 2 * (principal.access is Access.DENY)
+        + 4 * principal.unqualified
+        + 8 * _CASE_PLACES[principal.case_sensitive]
+    )
+    return StatedPrincipal(principal.name, kind, principal.namespace)
+
+
+def _unpack(stated: StatedPrincipal) -> Principal:
+    kind = stated.kind
+    return Principal(
+        name=stated.name,
+        scope=Scope.GROUP if kind & 1 else Scope.USER,
+        access=Access.DENY if kind & 2 else Access.PERMIT,
+        namespace=stated.namespace,
+        case_sensitive=_CASES[kind >> 3],
+        unqualified=bool(kind & 4),
+    )
+
+
+class StatedLog:
+    """Writes the list of one span. `datasource` and `feedtype` replace those of records."""
+
+    def __init__(
+        self,
+        file: AtomicFile,
+        mapping: AclMapping,
+        *,
+        datasource: str | None,
+        feedtype: str | None,
+    ) -> None:
+        self._file = file
+        self._mapping = mapping
+        self._datasource, self._feedtype = datasource, feedtype
+        self._keys: dict[Acl, int] = {}
+        self._feed: Provenance | None = None
+        self._block = StatedBlock("", [], [], [])
+
+    @property
+    def written(self) -> list[SpanFile]:
+        """The complete file, after it was closed."""
+        return [self._file.written] if self._file.written else []
+
+    def add(self, before: Record, items: Iterable[StepResult]) -> None:
+        """Add a record and what the steps have made of it."""
+        feed = before.provenance
+        if feed is not self._feed:
+            self._enter(feed)
+        for item in items:
+            if isinstance(item, Record):
+                self._add(before, item)
+
+    def forget(self, urls: Iterable[str], datasource: str | None) -> None:
+        """Add documents that are set aside: they are hidden, and no new name opens them again."""
+        stated = datasource or (self._feed and self._feed.datasource)
+        place, current = self._datasource or stated or "", self._block.datasource
+        self._enter_datasource(place)
+        for url in urls:
+            self._state(url, GONE)
+        self._enter_datasource(current)
+
+    def close(self, *, whole: bool) -> None:
+        if whole:
+            self._write()
+        self._file.close(whole=whole)
+
+    def _enter(self, feed: Provenance) -> None:
+        known, self._feed = self._feed, feed
+        if known is not None and (known.datasource, known.feedtype, known.source) == (
+            feed.datasource,
+            feed.feedtype,
+            feed.source,
+        ):
+            return
+        self._enter_datasource(self._datasource or feed.datasource or "")
+        if (self._feedtype or feed.feedtype) == FULL:
+            self._state("", FULL_FEED)
+
+    def _enter_datasource(self, name: str) -> None:
+        if name != self._block.datasource:
+            self._write()
+            self._block = StatedBlock(name, [], [], [])
+
+    def _add(self, before: Record, item: Record) -> None:
+        action = item.action
+        stated = None if action in DELETIONS else with_acl(before).acl
+        if stated is not None:
+            key = self._keys.get(stated)
+            self._state(item.url, self._store(stated, item) if key is None else key)
+        elif action is Action.DELETE_PATTERN:
+            self._state(item.url, PATTERN)
+        elif action is Action.DELETE or (action is Action.ADD and item.acl is None):
+            self._state(item.url, GONE)
+
+    def _state(self, url: str, key: int) -> None:
+        if not url.isascii() and not _is_text(url):
+            return
+        block = self._block
+        block.urls.append(url.strip())
+        block.keys.append(key)
+        if len(block.keys) == _BLOCK:
+            self._write()
+
+    def _store(self, stated: Acl, item: Record) -> int:
+        """Add an ACL; return its key."""
+        if len(self._keys) == _KEYS:
+            self._keys.clear()
+        mapped = self._mapping.digest_of(self._mapping.mapped(stated, item))
+        row = stated_row(stated, mapped)
+        self._block.acls.append(row)
+        self._keys[stated] = row.key
+        return row.key
+
+    def _write(self) -> None:
+        block = self._block
+        if block.keys or block.acls:
+            self._file.write(msgspec.json.encode(block) + b"\n")
+            self._block = StatedBlock(block.datasource, [], [], [])
+
+
+def stated_row(acl: Acl, mapped: bytes) -> StatedAclRow:
+    """Return an ACL and the digest of its mapped form with their key, which is not 0."""
+    data = packed(acl)
+    digest = blake2b(data + mapped, digest_size=8).digest()
+    return StatedAclRow(int.from_bytes(digest, "big") >> 1 or 1, data, mapped)
+
+
+def _is_text(url: str) -> bool:
+    """Whether a URL is Unicode text; the writer rejects a record whose URL is none."""
+    try:
+        url.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def read_stated(folder: Path, files: Iterable[SpanFile]) -> Iterator[StatedBlock]:
+    """Yield the blocks of all spans of a run, in the order of the spans."""
+    return read_lines(paths_of(folder, files, STATED), StatedBlock)
