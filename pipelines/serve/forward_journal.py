@@ -36,7 +36,8 @@ class DeliveryOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `accepted` and `refused` count records by the reply of the appliance, `rejected` and `filtered`
     count records that were not sent, `losses` what records were sent without. Of the rejected
-    documents, `withheld` are shown to no user. `changed` counts documents of earlier deliveries
+    documents, `withheld` are shown to no user; `waiting` counts those that are hidden until the ACL
+    that they inherit from comes. `changed` counts documents of earlier deliveries
     that got a new decision. `decided` says that the appliance got decisions of ACLs. The counts are
     those of a run, which has forwarded the deliveries `together`, too. `at` is a time in RFC 3339.
     """
@@ -49,6 +50,7 @@ class DeliveryOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     filtered: int = 0
     losses: dict[str, int] = {}
     withheld: int = 0
+    waiting: int = 0
     changed: int = 0
     decided: bool = False
     together: tuple[int, ...] = ()

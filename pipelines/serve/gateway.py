@@ -50,6 +50,7 @@ from feedferry.schemas.errors import (
 from feedferry.schemas.feed import CLEANUP, FULL, REPLACE
 from feedferry.schemas.receipt import ChunkState
 from feedferry.schemas.record import Action
+from feedferry.transforms.conversion.span_account import WAITS
 from feedferry.transforms.formats import by_name
 from feedferry.transforms.net.retry import RetryPolicy
 from feedferry.transforms.sinks.push.model import (
@@ -336,7 +337,10 @@ class Gateway(SpoolConsumer):
             raise TargetError(pushed.stopped)
         self.runs.remember(delivery)
         account = read_report(root).account
-        withheld = account.notices.get("withheld")
+        hidden = {
+            code: noted.count if (noted := account.notices.get(code)) else 0
+            for code in ("withheld", WAITS)
+        }
         outcome = DeliveryOutcome(
             delivery.ordinal,
             ForwardState.FORWARDED,
@@ -345,7 +349,8 @@ class Gateway(SpoolConsumer):
             rejected=sum(account.rejected.values()),
             filtered=sum(account.filtered.values()),
             losses={field: loss.count for field, loss in account.losses.items()},
-            withheld=0 if withheld is None else withheld.count,
+            withheld=hidden["withheld"],
+            waiting=hidden[WAITS],
             changed=count_changed(chunks),
             decided=self.runs.acls is not None,
         )

@@ -16,7 +16,7 @@ from feedferry.transforms.sinks.push.model import ApplianceResponse, ChunkPart
 from feedferry.transforms.sinks.push.wire.address import parse_target
 from feedferry.transforms.sinks.push.wire.client import ApplianceClient
 from feedferry.transforms.steps.kept_acls import count_kept
-from support.archives import gsa_feed
+from support.archives import BROKEN, gsa_feed
 from support.gateways import GatewayRun
 from support.index_searches import found_by
 from support.ports import kept_port
@@ -96,12 +96,21 @@ def test_an_acl_that_arrives_alone_protects_the_document_of_a_later_delivery(nig
 
 
 def test_a_rejected_document_is_shown_to_no_user(night: Night) -> None:
-    night.posted(page("a"))
+    night.posted(page("a"), acl("leaf", "ann").replace("child-overrides", "leaf-node"))
     night.forward()
-    night.posted(page("a", below("nowhere/")))
+    night.posted(page("a", below("leaf")))
     run = night.forward()
     assert night.seen() == {"ann": [], "bob": []}
     assert (last(run).rejected, last(run).withheld) == (1, 1)
+
+
+def test_a_document_whose_parent_comes_later_is_hidden_until_then(night: Night) -> None:
+    night.posted(page("folder/a", below("folder/")))
+    run = night.forward()
+    assert (night.seen(), last(run).waiting) == ({"ann": [], "bob": []}, 1)
+    night.posted(acl("folder/", "ann"), source="folders")
+    night.forward()
+    assert night.seen() == {"ann": ["folder/a"], "bob": []}
 
 
 def test_deletions_and_full_feeds_change_the_index(night: Night) -> None:
@@ -126,12 +135,12 @@ def test_a_full_feed_that_removes_a_parent_hides_the_documents_below_it(night: N
     night.posted(acl("other/", "ann"), source="folders", feedtype="full")
     run = night.forward()
     assert night.seen()["ann"] == []
-    assert (last(run).state, last(run).withheld) == (ForwardState.FORWARDED, 1)
+    assert (last(run).state, last(run).waiting) == (ForwardState.FORWARDED, 1)
 
 
 def test_a_full_feed_with_a_rejected_document_changes_nothing(night: Night) -> None:
     night.posted(page("a"), feedtype="full")
-    night.posted(page("b"), page("c", below("nowhere/")), feedtype="full")
+    night.posted(page("b"), BROKEN, feedtype="full")
     night.posted(page("d"))
     run = night.forward()
     assert night.seen()["ann"] == ["a", "d"]
