@@ -102,9 +102,9 @@ def test_an_acl_that_arrives_alone_protects_the_document_of_a_later_delivery(nig
 
 
 def test_a_rejected_document_is_shown_to_no_user(night: Night) -> None:
-    night.posted(page("a"))
+    night.posted(page("a"), acl("leaf", "ann").replace("child-overrides", "leaf-node"))
     night.forward()
-    night.posted(damaged("a"))
+    night.posted(page("a", below("leaf")))
     run = night.forward()
     assert night.seen() == {"ann": [], "bob": []}
     assert (last(run).rejected, last(run).withheld) == (1, 1)
