@@ -54,6 +54,7 @@ class FakeClient(ApplianceClient):
         self._lock = threading.Lock()
         self.sent: list[Sent] = []
         self.texts: list[bytes] = []
+        self.begun: object = None
         self.has_failures = False
 
     def __call__(self, _appliance: Appliance) -> Self:
