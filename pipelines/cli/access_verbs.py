@@ -18,6 +18,11 @@ import click
     " a member, at any depth.",
 )
 @click.option(
+    "--groups-index",
+    metavar="URL",
+    help="Add the groups that the index of target.groups_index has for the user.",
+)
+@click.option(
     "--dls", metavar="INDEX", help="Print a role of OpenSearch Security, and the backend roles."
 )
 @click.option("--document", metavar="URL", help="Explain who sees this document.")
@@ -34,7 +39,7 @@ import click
 @click.option("--datasource", metavar="NAME", help="Datasource of the document.")
 @click.option("--as-of", metavar="RUN|TIME", help="Explain it as of this run or time.")
 @click.option("--target", metavar="URL", help="Print what this index has, too.")
-@click.option("--auth", metavar="REF", help="Credentials of --target by reference.")
+@click.option("--auth", metavar="REF", help="Credentials of --target and --groups-index.")
 @click.option("--ca-file", type=click.Path(), help="Certificates to trust.")
 @click.option(
     "--format",
@@ -62,6 +67,7 @@ def access(names: tuple[str, ...], users: tuple[str, ...], **words: object) -> i
       feedferry access bob --groups staff,hr
       feedferry access bob --groups-feed groups.xml
       feedferry access bob --groups-feed runs/nights/state.acls
+      feedferry access bob --groups-index http://search.example.com:9200/intranet-groups
       feedferry access bob --groups staff --dls intranet
       feedferry access bob --groups staff --document http://example.com/plan --state nightly.yaml
       feedferry access --changes nightly.yaml
