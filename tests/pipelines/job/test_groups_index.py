@@ -65,6 +65,7 @@ def test_an_index_of_others_stops_the_run_and_an_unfinished_one_is_removed(tmp_p
             job.call("PUT", name, {"mappings": {"dynamic": "strict"}})
         stderr = job.night(DOCUMENTS, NESTED, exit_code=4)
         assert "docs-groups/_mapping: an index that has no groups; expected another" in stderr
+        assert "docs-web" not in job.call("GET", "_alias")
         job.call("DELETE", other)
         notices = job.night(DOCUMENTS, NESTED, "--only-resume")
         assert "docs-groups: 8 members of groups" in notices

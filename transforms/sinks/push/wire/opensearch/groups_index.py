@@ -25,7 +25,7 @@ from feedferry.schemas.membership import Member, Membership
 from feedferry.schemas.units import counted
 from feedferry.transforms.access.index_fields import principal_of_token, token, tokens_of
 from feedferry.transforms.access.user_groups import GroupGraph
-from feedferry.transforms.sinks.push.model import ApplianceResponse
+from feedferry.transforms.sinks.push.model import ApplianceResponse, ResponseMeaning
 from feedferry.transforms.sinks.push.wire.body import RequestBody
 from feedferry.transforms.sinks.push.wire.opensearch.index_options import IndexOptions
 from feedferry.transforms.sinks.push.wire.opensearch.json_request import json_body
@@ -35,8 +35,16 @@ from feedferry.transforms.sinks.push.wire.opensearch.replies import (
     SearchReply,
     read_reply,
 )
-from feedferry.transforms.sinks.push.wire.opensearch.results import BULK_FILTER, failure
-from feedferry.transforms.sinks.push.wire.protocol import Appliance, ApplianceReader
+from feedferry.transforms.sinks.push.wire.opensearch.results import (
+    BULK_FILTER,
+    failure,
+    judge,
+)
+from feedferry.transforms.sinks.push.wire.protocol import (
+    Appliance,
+    ApplianceReader,
+    RunSession,
+)
 
 _FORM = b"1"
 """Changes when the documents of the same groups change."""
@@ -48,14 +56,16 @@ _EVERY_CASE = "gs:"
 _EXPECTED = "an index of groups"
 
 
-class _BulkReply(msgspec.Struct):
-    errors: bool
-    items: list[dict[str, dict[str, object]]] = []
-
-
 def takes_groups(appliance: Appliance) -> bool:
     """Whether groups are written to an index."""
     return appliance.of(IndexOptions).groups_index is not None
+
+
+def check_groups_index(session: RunSession) -> None:
+    """Raise TargetError, before a run sends anything, if the index has something else."""
+    if takes_groups(session.appliance):
+        name = session.appliance.of(IndexOptions).groups_index
+        _owned(session.request(f"/{name}/_mapping", is_below_address=False))
 
 
 def write_groups(
@@ -116,9 +126,7 @@ class _GroupsIndex:
         count = 0
         for data, documents in _batches(self._documents(graph)):
             body = RequestBody(content_type="application/x-ndjson", length=len(data), before=data)
-            reply = self._done("POST", f"{new}/_bulk?{BULK_FILTER}", body)
-            if msgspec.json.decode(reply.body, type=_BulkReply).errors:
-                raise failure(reply, "all members of groups to be written: try again")
+            _check_written(self._done("POST", f"{new}/_bulk?{BULK_FILTER}", body))
             count += documents
         self._done("POST", f"{new}/_refresh")
         reply = self._request("GET", f"{new}/_count")
@@ -196,6 +204,17 @@ def _owned(response: ApplianceResponse) -> str | None:
             " of documents has"
         )
     return digests[0] if len(digests) == 1 else ""
+
+
+def _check_written(response: ApplianceResponse) -> None:
+    """Raise TargetError for a bulk of which not all actions were done."""
+    verdict = judge(response, None)
+    words = "" if verdict is None else verdict.message
+    if verdict is not None and verdict.meaning is ResponseMeaning.ACCEPTED:
+        if not verdict.refused:
+            return
+        words = verdict.refused[0].words
+    raise TargetError(f"{response.url}: {words}; expected all members of groups to be written")
 
 
 def _mapping(digest: str) -> dict[str, object]:

@@ -14,6 +14,7 @@ from feedferry.transforms.sinks.push.model import ApplianceResponse, ChunkPart
 from feedferry.transforms.sinks.push.wire.body import RequestBody
 from feedferry.transforms.sinks.push.wire.opensearch.bulk_request import make_hiding, make_request
 from feedferry.transforms.sinks.push.wire.opensearch.groups_index import (
+    check_groups_index,
     find_groups,
     takes_groups,
     write_groups,
@@ -67,6 +68,7 @@ def _find_url(address: Address) -> str | None:
 
 
 def _begin(session: RunSession) -> RunIndexes:
+    check_groups_index(session)
     indexes = begin(session)
     return replace(indexes, superseded=tighten(session, indexes))
 
