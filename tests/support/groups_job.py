@@ -42,9 +42,9 @@ def document(path: str, **access_of: str) -> str:
 class GroupsJob:
     """A job in a folder, whose target is at the URL of a server."""
 
-    def __init__(self, folder: Path, url: str) -> None:
+    def __init__(self, folder: Path, url: str, more: str = "") -> None:
         self.folder, self.url = folder, url
-        (folder / "nights.yaml").write_text(_JOB % url, "utf-8")
+        (folder / "nights.yaml").write_text(_JOB % url + more, "utf-8")
 
     def night(
         self, documents: list[str], groups: list[str], *flags: str, exit_code: int = 0

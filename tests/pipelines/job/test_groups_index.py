@@ -42,6 +42,21 @@ def test_no_groups_are_an_empty_index(tmp_path: Path) -> None:
         assert job.found_by("eve") == ["all"]
 
 
+def test_the_index_has_the_names_that_the_steps_make(tmp_path: Path) -> None:
+    table = tmp_path / "people.csv"
+    with serving(tmp_path / "spool") as cluster:
+        step = "transform:\n- principals: {table: people.csv, unmapped: keep}\n"
+        job = GroupsJob(tmp_path, cluster.url, step)
+        table.write_text("ann,anna\nboard,directors\n")
+        job.night(DOCUMENTS, [group("board", "ann")])
+        assert job.groups_of("anna") == ["directors"]
+        assert (job.found_by("ann"), job.found_by("anna")) == (["all"], ["all", "board"])
+        table.write_text("ann,eve\nboard,chairs\n")
+        job.night(DOCUMENTS[:1], [])
+        assert job.groups_of("eve") == ["chairs"]
+        assert (job.found_by("anna"), job.found_by("eve")) == (["all"], ["all", "board"])
+
+
 def test_an_unknown_group_removes_the_index_until_it_is_stated_again(tmp_path: Path) -> None:
     with serving(tmp_path / "spool") as cluster:
         job = GroupsJob(tmp_path, cluster.url)
