@@ -50,11 +50,15 @@ class GroupsJob:
         self, documents: list[str], groups: list[str], *flags: str, exit_code: int = 0
     ) -> str:
         """Run the job; return what it prints on stderr."""
-        put(self.folder / "feed.xml", gsa_feed(*documents, datasource="web"))
-        put(self.folder / "groups.xml", xmlgroups(*groups).encode())
+        self.write(documents, groups)
         done = run("run", "nights.yaml", "--progress", "none", *flags, cwd=self.folder)
         assert done.returncode == exit_code, done.stderr
         return done.stderr
+
+    def write(self, documents: list[str], groups: list[str]) -> None:
+        """Write the feeds of the next run."""
+        put(self.folder / "feed.xml", gsa_feed(*documents, datasource="web"))
+        put(self.folder / "groups.xml", xmlgroups(*groups).encode())
 
     def groups_of(self, *users: str) -> list[str]:
         """Return the names of the groups that an application finds for a user."""

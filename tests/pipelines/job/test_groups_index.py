@@ -1,14 +1,20 @@
 """A job writes the groups that it keeps to an index, which applications ask."""
 
 import json
+import random
 from pathlib import Path
 
 import pytest
 
+from support.forks import forks
 from support.groups_job import DOCUMENTS, NESTED, GroupsJob, check_nights, group
+from support.runs import chosen
 from support.served import run, serving
 
 pytestmark = pytest.mark.slow
+
+SEED = 20261128
+KILLS = chosen(usual=6, full=40)
 
 
 def test_a_user_in_nested_groups_finds_what_they_permit_by_two_requests(tmp_path: Path) -> None:
@@ -86,6 +92,27 @@ def test_an_index_of_others_stops_the_run_and_an_unfinished_one_is_removed(tmp_p
         assert "docs-groups: 8 members of groups" in notices
         assert job.found_by("eve") == ["all", "board"]
         assert unfinished not in job.call("GET", "_alias")
+
+
+@pytest.mark.kind("kill")
+def test_a_run_that_is_killed_leaves_the_groups_before_it_or_its_own(tmp_path: Path) -> None:
+    choice, words = random.Random(SEED), ("run", "nights.yaml", "--progress", "none")
+    with serving(tmp_path / "spool") as cluster, forks(tmp_path) as runs:
+        job = GroupsJob(tmp_path, cluster.url)
+        job.write(DOCUMENTS, [*NESTED])
+        operations = runs.run(*words).operations
+        member, other, kills = "eve", "ann", 0
+        while kills < KILLS:
+            member, other = other, member
+            job.write(DOCUMENTS, [group("board", member)])
+            killed = runs.run(*words, last=choice.randrange(operations // 2, operations))
+            kills += killed.returncode == -9
+            holders = [user for user in ("ann", "eve") if "board" in job.groups_of(user)]
+            assert holders in ([member], [other])
+            resumed = runs.run(*words)
+            assert resumed.returncode == 0, resumed.output
+            assert "board" in job.found_by(member)
+            assert "board" not in job.found_by(other)
 
 
 def test_a_conversion_without_a_state_keeps_no_groups(tmp_path: Path) -> None:
