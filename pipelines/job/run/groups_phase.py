@@ -13,7 +13,7 @@ def check_groups(push: PushSettings | None, acls: str | None) -> None:
     """Raise ConfigError if a target takes groups of a conversion that keeps none."""
     if _takes_groups(push) and acls is None:
         raise ConfigError(
-            "⟦groups_index⟧: groups are kept by a job, or next to a state; expected a job, or"
+            "target.groups_index: groups are kept by a job, or next to a state; expected a job, or"
             " ⟦state⟧"
         )
 

@@ -115,6 +115,14 @@ def test_a_run_that_is_killed_leaves_the_groups_before_it_or_its_own(tmp_path: P
             assert "board" not in job.found_by(other)
 
 
+def test_the_index_of_groups_has_another_name_than_that_of_documents(tmp_path: Path) -> None:
+    with serving(tmp_path / "spool") as cluster:
+        job = GroupsJob(tmp_path, cluster.url)
+        stated = "--set", "target.groups_index=docs"
+        stderr = job.night(DOCUMENTS, NESTED, *stated, exit_code=4)
+        assert "'docs', the name of the indexes of documents; expected another name" in stderr
+
+
 def test_a_conversion_without_a_state_keeps_no_groups(tmp_path: Path) -> None:
     (tmp_path / "feed.xml").write_text("<gsafeed/>")
     flags = "--to", "opensearch", "--push-to", "http://127.0.0.1:9/docs", "--set"

@@ -63,9 +63,15 @@ def takes_groups(appliance: Appliance) -> bool:
 
 def check_groups_index(session: RunSession) -> None:
     """Raise TargetError, before a run sends anything, if the index has something else."""
-    if takes_groups(session.appliance):
-        name = session.appliance.of(IndexOptions).groups_index
-        _owned(session.request(f"/{name}/_mapping", is_below_address=False))
+    name = session.appliance.of(IndexOptions).groups_index
+    if name is None:
+        return
+    if session.appliance.url.endswith(f"/{name}"):
+        raise TargetError(
+            f"target.groups_index: {name!r}, the name of the indexes of documents; expected another"
+            " name"
+        )
+    _owned(session.request(f"/{name}/_mapping", is_below_address=False))
 
 
 def write_groups(

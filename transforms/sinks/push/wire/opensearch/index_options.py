@@ -46,10 +46,10 @@ class IndexOptions(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check_names(name for _, name in self.fields)
         name = self.groups_index
-        if name is not None and (name == self.index or not is_index_name(name)):
+        if name is not None and not is_index_name(name):
             raise ConfigError(
-                f"⟦groups_index⟧ {name!r}: expected another name than that of the indexes of"
-                " documents: letters in lower case, digits, `.`, `_` and `-`"
+                f"target.groups_index: {name!r}; expected letters in lower case, digits, `.`, `_`"
+                " and `-`"
             )
         self.read_fields()
 
