@@ -1,6 +1,6 @@
-"""The decisions about a document that a target has now."""
+"""What a target has now: the decisions about a document, and the groups of a user."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -9,8 +9,10 @@ from feedferry.pipelines.access.explanation import AccessExplanation
 from feedferry.pipelines.options.flags import decode
 from feedferry.pipelines.options.push_options import CONNECTION, ApplianceOptions
 from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.membership import Member
 from feedferry.transforms.sinks.push.wire.address import appliance_at
 from feedferry.transforms.sinks.push.wire.client import ApplianceClient
+from feedferry.transforms.sinks.push.wire.protocol import Appliance
 from feedferry.transforms.sinks.push.wire.reader import TargetReader
 
 
@@ -24,11 +26,7 @@ def target_decisions(
 
     Raise ConfigError for a target that does not hold decisions.
     """
-    stated = {name: words[name] for name in CONNECTION if words.get(name) is not None}
-    given = decode(ApplianceOptions, {"url": url, **stated})
-    appliance = appliance_at(
-        given.url, setting="target", ca_file=given.ca_file, proxy=given.proxy, auth=given.auth
-    )
+    appliance = _appliance(url, words, setting="target")
     find_versions = appliance.protocol.find_versions
     if find_versions is None:
         raise ConfigError(
@@ -47,3 +45,29 @@ def target_decisions(
     if len(decisions) == len(explanation.decisions):
         notes.append("the target does not have the document")
     return replace(explanation, decisions=decisions, notes=notes)
+
+
+def target_groups(
+    url: str, words: Mapping[str, object], members: Sequence[Member]
+) -> Sequence[Member]:
+    """Return the groups that an index of groups has for users and groups.
+
+    Raise ConfigError for a target that has none.
+    """
+    appliance = _appliance(url, words, setting="groups_index")
+    find_groups = appliance.protocol.find_groups
+    if find_groups is None:
+        raise ConfigError(
+            f"--groups-index: {appliance.url}: an appliance of the kind {appliance.protocol.name};"
+            " expected an index of OpenSearch or Elasticsearch"
+        )
+    with ApplianceClient(appliance) as client:
+        return find_groups(TargetReader(appliance, client), members)
+
+
+def _appliance(url: str, words: Mapping[str, object], *, setting: str) -> Appliance:
+    stated = {name: words[name] for name in CONNECTION if words.get(name) is not None}
+    given = decode(ApplianceOptions, {"url": url, **stated})
+    return appliance_at(
+        given.url, setting=setting, ca_file=given.ca_file, proxy=given.proxy, auth=given.auth
+    )

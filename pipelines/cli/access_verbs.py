@@ -14,8 +14,12 @@ import click
     multiple=True,
     type=click.Path(),
     metavar="FILE",
-    help="Add the groups of a groups feed, a table or the state.acls of a job that have the user as"
-    " a member, at any depth.",
+    help="Add all groups of the user in a groups feed, a table or the state.acls of a job.",
+)
+@click.option(
+    "--groups-index",
+    metavar="URL",
+    help="Add all groups of the user in the index target.groups_index.",
 )
 @click.option(
     "--dls", metavar="INDEX", help="Print a role of OpenSearch Security, and the backend roles."
@@ -34,7 +38,7 @@ import click
 @click.option("--datasource", metavar="NAME", help="Datasource of the document.")
 @click.option("--as-of", metavar="RUN|TIME", help="Explain it as of this run or time.")
 @click.option("--target", metavar="URL", help="Print what this index has, too.")
-@click.option("--auth", metavar="REF", help="Credentials of --target by reference.")
+@click.option("--auth", metavar="REF", help="Credentials of --target and --groups-index.")
 @click.option("--ca-file", type=click.Path(), help="Certificates to trust.")
 @click.option(
     "--format",
@@ -48,8 +52,8 @@ import click
 def access(names: tuple[str, ...], users: tuple[str, ...], **words: object) -> int:
     """Print the filter with which USER searches OpenSearch or Elasticsearch, as JSON.
 
-    A search with this filter finds the documents that their ACLs permit to USER. Give all names of
-    the user, such as bob and bob@example.com.
+    The search finds the documents that ACLs permit to USER. Give all names of the user, such as bob
+    and bob@example.com.
 
     With --changes, list the documents that some users gain (+) or lose (-) by a run, or by the
     newest run of a job.
@@ -60,8 +64,8 @@ def access(names: tuple[str, ...], users: tuple[str, ...], **words: object) -> i
     \b
     Examples:
       feedferry access bob --groups staff,hr
-      feedferry access bob --groups-feed groups.xml
       feedferry access bob --groups-feed runs/nights/state.acls
+      feedferry access bob --groups-index http://search.example.com:9200/intranet-groups
       feedferry access bob --groups staff --dls intranet
       feedferry access bob --groups staff --document http://example.com/plan --state nightly.yaml
       feedferry access --changes nightly.yaml

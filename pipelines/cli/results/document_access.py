@@ -9,7 +9,7 @@ import msgspec
 from feedferry.pipelines.access.explain_document import UserSearch, explain_document
 from feedferry.pipelines.access.explanation_text import text_lines
 from feedferry.pipelines.access.run_history import RunHistory, find_history
-from feedferry.pipelines.access.target_documents import target_decisions
+from feedferry.pipelines.access.target_documents import target_decisions, target_groups
 from feedferry.pipelines.inspect.acl_changes import change_lines, change_rows
 from feedferry.pipelines.inspect.user_access import find_members
 from feedferry.schemas.acl import Scope
@@ -25,6 +25,7 @@ class AccessOptions(msgspec.Struct, frozen=True, kw_only=True):
     groups: str | None = None
     namespace: str | None = None
     groups_feeds: tuple[str, ...] = ()
+    groups_index: str | None = None
     dls: str | None = None
     document: str | None = None
     changes: str | None = None
@@ -45,7 +46,7 @@ def print_access(words: Mapping[str, object]) -> int:
     for name in ("state", "datasource", "as_of", "target"):
         if getattr(options, name) is not None:
             raise ConfigError(f"--{name.replace('_', '-')}: only with --document")
-    return _print_filter(options) if options.changes is None else _print_changes(options)
+    return _print_filter(options, words) if options.changes is None else _print_changes(options)
 
 
 def _print_changes(options: AccessOptions) -> int:
@@ -57,11 +58,11 @@ def _print_changes(options: AccessOptions) -> int:
     return 0
 
 
-def _print_filter(options: AccessOptions) -> int:
+def _print_filter(options: AccessOptions, words: Mapping[str, object]) -> int:
     """Print the filter of a search for a user, or a role with it."""
     if not options.names:
         raise ConfigError("no USER; expected a user, --document URL, or --changes RUN")
-    tokens = tokens_of(_members(options))
+    tokens = tokens_of(_members(options, words))
     if options.dls is None:
         click.echo(json.dumps(search_filter(tokens)))
     else:
@@ -80,7 +81,7 @@ def _print_explanation(options: AccessOptions, words: Mapping[str, object]) -> i
         raise ConfigError("--document: expected --state with the job, or --target with the index")
     if options.state is None and options.as_of is not None:
         raise ConfigError("--as-of: expected --state with the job")
-    search = _search_of(options)
+    search = _search_of(options, words)
     history = RunHistory() if options.state is None else find_history(options.state, options.as_of)
     found = explain_document(url, options.datasource, history, search)
     if options.target is not None:
@@ -96,23 +97,26 @@ def _print_explanation(options: AccessOptions, words: Mapping[str, object]) -> i
     return FINDINGS_EXIT if found.is_empty else 0
 
 
-def _search_of(options: AccessOptions) -> UserSearch | None:
+def _search_of(options: AccessOptions, words: Mapping[str, object]) -> UserSearch | None:
     if not options.names:
-        if options.groups is not None or options.groups_feeds:
+        if options.groups is not None or options.groups_feeds or options.groups_index:
             raise ConfigError("--groups: expected USER, too")
         return None
-    members = _members(options)
+    members = _members(options, words)
     groups = [member.name for member in members if member.scope is Scope.GROUP]
     user = ", ".join(options.names)
     text = f"{user} of {', '.join(groups)}" if groups else user
     return UserSearch(user=text, tokens=tokens_of(members))
 
 
-def _members(options: AccessOptions) -> tuple[Member, ...]:
+def _members(options: AccessOptions, words: Mapping[str, object]) -> tuple[Member, ...]:
     stated = [name for name in (options.groups or "").split(",") if name.strip()]
-    return find_members(
+    members = find_members(
         options.names,
         groups=stated,
         namespace=options.namespace,
         groups_feeds=options.groups_feeds,
     )
+    if options.groups_index is None:
+        return members
+    return tuple(dict.fromkeys((*members, *target_groups(options.groups_index, words, members))))

@@ -47,6 +47,7 @@ from feedferry.pipelines.folders.remote_runs import opened_remote
 from feedferry.pipelines.job.file.job import Job
 from feedferry.pipelines.job.file.job_text import render
 from feedferry.pipelines.job.history.retention import remove_runs, runs_to_remove
+from feedferry.pipelines.job.run.groups_phase import check_groups, publish_groups
 from feedferry.pipelines.job.run.notify import notify
 from feedferry.pipelines.job.run.push_phase import push_output, push_settings
 from feedferry.pipelines.job.run.run_result import JobResult, RunResult
@@ -112,6 +113,7 @@ def _finish(remote: RemoteFolder, observer: Observer) -> None:
 def _convert(job: Job, observer: Observer, remote: RemoteFolder | None) -> RunResult:
     options = job.convert
     check_output(job.home, options)
+    check_groups(job.push, options.acls_path)
     with ExitStack() as locks:
         locks.enter_context(locked_output(job.home))
         conversion = list_inputs(options, observer)
@@ -353,6 +355,7 @@ class JobRun:
                 keep_replaced(work, self.folder)
                 remember_acls(work / KEPT_ACLS, Path(options.acls_path))
                 keep_stated(work, Path(options.acls_path))
+                publish_groups(self.job.push, Path(options.acls_path), self.observer)
             if self.conversion is not None and self.conversion.remote is not None:
                 self.conversion.remote.save_state()
             close_work_folder(work)

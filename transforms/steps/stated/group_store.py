@@ -11,6 +11,7 @@ from contextlib import closing
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -94,18 +95,34 @@ def kept_groups(path: Path) -> Iterator[Membership]:
 
     Without one of its groups, a user would find documents that the group is denied.
     """
-    has_any = False
+    groups = known_groups(path)
+    if groups.unknown is not None:
+        raise ConfigError(f"{path}: {groups.unknown}")
+    if not groups.memberships:
+        raise ConfigError(f"{path}: no groups; expected a job whose source has groups feeds")
+    yield from groups.memberships
+
+
+class KeptGroups(NamedTuple):
+    """The groups of a job after its steps; `unknown` states which group is not known."""
+
+    memberships: list[Membership]
+    unknown: str | None = None
+
+
+def known_groups(path: Path) -> KeptGroups:
+    """Return the groups of a job; without all of them, none can be relied upon."""
+    memberships = []
     for line in export_groups(path):
-        has_any = True
         if line.mapped is None:
             found = f"the group {line.name!r}" if line.name else "a group without a name"
-            raise ConfigError(
-                f"{path}: {found}, of which a membership was set aside; expected whole groups:"
-                " correct the groups feed, and send it again"
+            return KeptGroups(
+                [],
+                f"{found}, of which a membership was set aside; expected whole groups:"
+                " correct the groups feed, and send it again",
             )
-        yield Membership(group=line.mapped.group, members=line.mapped.members)
-    if not has_any:
-        raise ConfigError(f"{path}: no groups; expected a job whose source has groups feeds")
+        memberships.append(Membership(group=line.mapped.group, members=line.mapped.members))
+    return KeptGroups(memberships)
 
 
 def has_groups(kept: sqlite3.Connection) -> bool:

@@ -16,6 +16,7 @@ import msgspec
 from feedferry.schemas.account import Chunk
 from feedferry.schemas.check import CheckLine
 from feedferry.schemas.feed import FULL
+from feedferry.schemas.membership import Member, Membership
 from feedferry.schemas.own_key import Own
 from feedferry.schemas.record import Record
 from feedferry.schemas.share_limit import ShareLimit
@@ -168,6 +169,9 @@ class ApplianceReader(Protocol):
     def pause(self, seconds: float) -> None: ...
 
 
+WriteGroups = Callable[[ApplianceReader, Sequence[Membership] | None], Iterator[str]]
+
+
 class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     """How one kind of appliance takes feeds, and what it can do.
 
@@ -209,6 +213,10 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     computed for both sides. Without it, records are compared as they are. `probe` searches for a
     document, in the form of `as_listed`, as people who may see it and as people who may not.
     `find_versions` yields the document of a URL in each datasource with the decision that it has.
+
+    `takes_groups` returns whether the groups of a job are written to an appliance, too.
+    `write_groups` writes them where they have changed, and yields notices; None in place of groups
+    that are not all known removes them. `find_groups` returns the groups of users and groups.
     """
 
     name: str
@@ -237,6 +245,9 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     as_listed: Callable[[Record], Record] | None = None
     find_versions: Callable[[ApplianceReader, str], Iterator[Record]] | None = None
     probe: Callable[[ApplianceReader, Record], Iterator[FailedProbe]] | None = None
+    takes_groups: Callable[["Appliance"], bool] | None = None
+    write_groups: WriteGroups | None = None
+    find_groups: Callable[[ApplianceReader, Sequence[Member]], list[Member]] | None = None
     probe_path: str = ""
     read_backlog: Callable[[ApplianceResponse], BacklogCount] | None = None
     max_records: int | None = None

@@ -14,6 +14,7 @@ from feedferry.transforms.formats.opensearch.opensearch_format import (
     PIPELINE,
     check_names,
 )
+from feedferry.transforms.sinks.push.wire.opensearch.mapping import is_index_name
 
 FLAT_KINDS = {"opensearch": "flat_object", "elasticsearch": "flattened"}
 """The type of a field with any names below it, by the dialect of the server."""
@@ -36,11 +37,20 @@ class IndexOptions(msgspec.Struct, frozen=True, kw_only=True):
     keep_indices: Annotated[
         int, OwnKey(help="Indexes that stay when a full feed has replaced them.", unit="indexes")
     ] = 1
+    groups_index: Annotated[
+        str | None, OwnKey(help="Also write the groups of the users to this index.")
+    ] = None
     fields: tuple[tuple[str, str], ...] = ()
     dialect: str | None = None
 
     def __post_init__(self) -> None:
         check_names(name for _, name in self.fields)
+        name = self.groups_index
+        if name is not None and not is_index_name(name):
+            raise ConfigError(
+                f"target.groups_index: {name!r}; expected letters in lower case, digits, `.`, `_`"
+                " and `-`"
+            )
         self.read_fields()
 
     @property

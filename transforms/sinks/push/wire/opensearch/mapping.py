@@ -17,7 +17,10 @@ class _FieldKind(msgspec.Struct):
 
 
 class _Owner(msgspec.Struct):
+    """The datasource of an index, or the digest of the groups in it."""
+
     datasource: str | None = None
+    groups: str | None = None
 
 
 class _Meta(msgspec.Struct):
@@ -57,12 +60,17 @@ def alias_suffix(datasource: str | None) -> str:
     Raise ConfigError for a datasource that no index can be named by.
     """
     name = (datasource or "").lower()
-    if not _NAME.fullmatch(name) or len(name) > MAX_NAME_LETTERS:
+    if not is_index_name(name):
         raise ConfigError(
             f"⟦datasource⟧ {datasource!r}: no part of the name of an index; expected a letter or"
             " digit, then letters, digits, `.`, `_` and `-`"
         )
     return f"-{name}"
+
+
+def is_index_name(name: str) -> bool:
+    """Whether a name, with what follows it, is that of an index."""
+    return _NAME.fullmatch(name) is not None and len(name) <= MAX_NAME_LETTERS
 
 
 def mapping(

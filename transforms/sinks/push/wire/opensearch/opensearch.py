@@ -13,6 +13,12 @@ from feedferry.transforms.formats import OPENSEARCH
 from feedferry.transforms.sinks.push.model import ApplianceResponse, ChunkPart
 from feedferry.transforms.sinks.push.wire.body import RequestBody
 from feedferry.transforms.sinks.push.wire.opensearch.bulk_request import make_hiding, make_request
+from feedferry.transforms.sinks.push.wire.opensearch.groups_index import (
+    check_groups_index,
+    find_groups,
+    takes_groups,
+    write_groups,
+)
 from feedferry.transforms.sinks.push.wire.opensearch.index_options import IndexOptions
 from feedferry.transforms.sinks.push.wire.opensearch.indexes import (
     RunIndexes,
@@ -62,6 +68,7 @@ def _find_url(address: Address) -> str | None:
 
 
 def _begin(session: RunSession) -> RunIndexes:
+    check_groups_index(session)
     indexes = begin(session)
     return replace(indexes, superseded=tighten(session, indexes))
 
@@ -129,6 +136,9 @@ OPENSEARCH_CLUSTER = ApplianceProtocol(
     as_listed=as_listed,
     find_versions=find_versions,
     probe=probe,
+    takes_groups=takes_groups,
+    write_groups=write_groups,
+    find_groups=find_groups,
     probe_path="/_count",
     max_records=50_000,
     max_request_bytes=MAX_REQUEST_BYTES,
