@@ -1,7 +1,7 @@
 """What the runs of a job have sent of one document, from their chunks and lists."""
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -67,7 +67,7 @@ def find_sent(folders: Sequence[Path], url: str, datasource: str | None) -> Sent
             stated = chunk.datasource or ""
             if stated in ended or datasource not in (None, stated):
                 continue
-            for action in reversed([*_actions(folder, chunk, url)]):
+            for action in reversed([*_actions(folder, chunk, [url])]):
                 is_whole = action.record.action is not Action.UPDATE
                 known = found.sent.get(stated)
                 if known is None:
@@ -93,15 +93,32 @@ def _manifest_of(folder: Path) -> Manifest | None:
         return None
 
 
-def _actions(folder: Path, chunk: Chunk, url: str) -> Iterator[SentAction]:
-    """Yield the actions of a chunk on a document, in order."""
+def newest_actions(folder: Path, urls: Collection[str]) -> dict[tuple[str, str], SentAction]:
+    """Return the last action of a run on each document, by its datasource and URL."""
+    return {
+        (chunk.datasource or "", action.record.url): action
+        for chunk in (_manifest_of(folder) if urls else None) or ()
+        for action in _actions(folder, chunk, urls)
+    }
+
+
+def read_withheld(folder: Path) -> Iterator[tuple[Path, dict[str, str]]]:
+    """Yield the lines of the lists of a run, each with its file; those of pushes come first."""
+    for path in [*sorted(folder.glob(f"{PUSHES}/*/{WITHHELD}")), folder / WITHHELD]:
+        if path.exists():
+            with path.open(encoding="utf-8", newline="") as stream:
+                yield from ((path, row) for row in csv.DictReader(stream))
+
+
+def _actions(folder: Path, chunk: Chunk, urls: Collection[str]) -> Iterator[SentAction]:
+    """Yield the actions of a chunk on documents, in order."""
     format_ = None if chunk.format is None else by_name(chunk.format)
     if format_ is None or format_.find_records is None:
         return
     path = folder / chunk.path
     try:
         with path.open("rb") as stream:
-            for record in format_.find_records(stream, url):
+            for record in format_.find_records(stream, urls):
                 source = chunk.origin or chunk.source
                 yield SentAction(run=folder.name, chunk=path, source=source, record=record)
     except OSError as exc:
@@ -110,16 +127,13 @@ def _actions(folder: Path, chunk: Chunk, url: str) -> Iterator[SentAction]:
 
 def _withheld(folder: Path, url: str, datasource: str) -> Withheld | None:
     """Return why a run has withheld a document, None if it has not; the push comes last."""
-    paths = [*sorted(folder.glob(f"{PUSHES}/*/{WITHHELD}")), folder / WITHHELD]
-    for path in filter(Path.exists, paths):
-        with path.open(encoding="utf-8", newline="") as stream:
-            for row in csv.DictReader(stream):
-                if row["url"] == url and row["datasource"] in ("", datasource):
-                    return Withheld(
-                        run=folder.name,
-                        code=row["code"],
-                        where=row["where"],
-                        message=row["message"],
-                        is_refused=path.parent != folder,
-                    )
+    for path, row in read_withheld(folder):
+        if row["url"] == url and row["datasource"] in ("", datasource):
+            return Withheld(
+                run=folder.name,
+                code=row["code"],
+                where=row["where"],
+                message=row["message"],
+                is_refused=path.parent != folder,
+            )
     return None

@@ -24,6 +24,7 @@ import msgspec
 from msgspec.structs import replace
 
 from feedferry.pipelines.rejects.excerpts import record_of
+from feedferry.pipelines.rejects.newer_versions import NewerVersions
 from feedferry.pipelines.rejects.run_rejects import RejectFilter, RunReject, rejects_of
 from feedferry.schemas.codes import find_code
 from feedferry.schemas.errors import ConfigError, FeedferryError
@@ -87,8 +88,9 @@ def export(run: Path, chosen: RejectFilter, folder: Path, *, base: Path) -> Expo
     """
     if folder.exists():
         raise ConfigError(f"⟦output⟧ {folder}: exists; expected a new folder")
+    newer = NewerVersions(run)
     sources: dict[tuple[Path | None, str], _Places] = {}
-    for found in _open_rejects(run, chosen):
+    for found in _open_rejects(run, chosen, newer):
         reject = found.reject
         key = (run if reject.stage == "push" else None, reject.source)
         light = replace(reject, data=reject.data[:_COMPARED_BYTES])
@@ -104,7 +106,7 @@ def export(run: Path, chosen: RejectFilter, folder: Path, *, base: Path) -> Expo
             paths = (base / source for base in ([parent] if parent else [Path(), base]))
             if path := next((path for path in paths if path.is_file()), None):
                 _export_source(writer, Span(source=source, path=str(path)), places)
-        for found in _open_rejects(run, chosen):
+        for found in _open_rejects(run, chosen, newer):
             if found.number not in writer.numbers:
                 writer.add_other(found)
     files = [replace(file, sha256=digest_of(folder / file.path)) for file in writer.files]
@@ -116,11 +118,23 @@ def export(run: Path, chosen: RejectFilter, folder: Path, *, base: Path) -> Expo
 
 
 def cures_without_bytes(run: Path, chosen: RejectFilter) -> Iterator[str]:
-    """Yield a line for each code with the new rejects whose bytes cannot be corrected."""
+    """Yield a line for each code with the new rejects whose bytes cannot be corrected.
+
+    One line has those whose documents have a newer version.
+    """
     numbers: dict[str, list[int]] = {}
+    newer, older = NewerVersions(run), list[int]()
     for found in rejects_of(run, chosen):
         if found.is_new and not found.is_correctable:
             numbers.setdefault(found.reject.code, []).append(found.number)
+        elif found.is_new and newer.has(found.reject):
+            older.append(found.number)
+    if older:
+        rejects, shown = counted(len(older), "reject"), names_text([*map(str, older)])
+        yield (
+            f"{rejects} of documents with a newer version in the run, not exported: {shown}. If"
+            " that version is not the last one, correct the source, and run again."
+        )
     for name, of_code in sorted(numbers.items()):
         code = find_code("reject", name)
         cure = code.cure if code else "Correct the source."
@@ -233,8 +247,12 @@ class _FeedFile:
         self._stream.write(text and text + b"\n")
 
 
-def _open_rejects(run: Path, chosen: RejectFilter) -> Iterator[RunReject]:
-    return (found for found in rejects_of(run, chosen) if found.is_new and found.is_correctable)
+def _open_rejects(run: Path, chosen: RejectFilter, newer: NewerVersions) -> Iterator[RunReject]:
+    return (
+        found
+        for found in rejects_of(run, chosen)
+        if found.is_new and found.is_correctable and not newer.has(found.reject)
+    )
 
 
 def _export_source(writer: _ExportWriter, span: Span, places: _Places) -> None:

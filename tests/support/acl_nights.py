@@ -132,7 +132,9 @@ def deleted(path: str, at: Provenance = DOCS) -> Record:
     return Record(url=HOST + path, action=Action.DELETE, provenance=at)
 
 
-def rejected(path: str | None, data: bytes = b"", at: Provenance = DOCS) -> Reject:
+def rejected(
+    path: str | None, data: bytes = b"", at: Provenance = DOCS, code: str = "malformed"
+) -> Reject:
     url = None if path is None else HOST + path
     source = at.source
-    return Reject(code="malformed", reason="", stage="read", source=source, url=url, data=data)
+    return Reject(code=code, reason="", stage="read", source=source, url=url, data=data)

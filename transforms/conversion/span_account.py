@@ -135,9 +135,8 @@ class SpanAccount:
     def withhold(self, record: Record, reject: Reject) -> None:
         """Count and list a record that hides a document, next to the reject of the document."""
         self.counts["expanded"][record.action.value] += 1
-        url, datasource = record.url, record.provenance.datasource
-        self._withheld.write(withheld_line(url, datasource, reject))
-        detail = f"{url!r} is rejected; no user finds it until its next version comes"
+        self._list_withheld(record, reject)
+        detail = f"{record.url!r} is rejected; no user finds it until its next version comes"
         self._note_at(reject, "withheld", detail)
 
     def wait(self, record: Record, parent: str) -> None:
@@ -145,8 +144,12 @@ class SpanAccount:
         detail = f"{record.url!r} inherits from {parent!r}, which has no ACL yet; no user finds it"
         error = RecordError(WAITS, f"{detail} until that arrives")
         reject = reject_record(record, error, stage="transform")
-        self._withheld.write(withheld_line(record.url, record.provenance.datasource, reject))
+        self._list_withheld(record, reject)
         self._note_at(reject, WAITS, detail)
+
+    def _list_withheld(self, record: Record, reject: Reject) -> None:
+        datasource = self._settings.target.datasource or record.provenance.datasource
+        self._withheld.write(withheld_line(record.url, datasource, reject))
 
     def leave_shown(self, url: str, reject: Reject) -> None:
         """Count a rejected document whose earlier version is not hidden."""

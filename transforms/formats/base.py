@@ -2,7 +2,7 @@
 
 import enum
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from importlib import import_module
@@ -403,7 +403,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     By these, the format is recognised.
     """
 
-    find_records: Callable[[IO[bytes], str], Iterator[Record]] | None = None
+    find_records: Callable[[IO[bytes], Collection[str]], Iterator[Record]] | None = None
     """Finds the records of a URL in a chunk, without reading the others."""
 
     places: Callable[..., Places] | None = None

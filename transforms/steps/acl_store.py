@@ -33,6 +33,7 @@ from feedferry.schemas.reject import Filtered, Reject
 from feedferry.transforms.formats.base import ReadResult
 from feedferry.transforms.formats.fast_path.elements.singly import singly
 from feedferry.transforms.formats.holding.acl_metadata import is_acl_name
+from feedferry.transforms.rules.withheld_list import is_until_acl
 from feedferry.transforms.steps.kept_acls import (
     ACLS_SCHEMA,
     CHANGED_ACLS,
@@ -430,14 +431,18 @@ class _Acls:
         One that may be an ACL alone counts for its URL and datasource even if there was none before
         it; until its datasource is known, it counts for all. Any other counts for all from which
         others may inherit. The ACL of a document only stays: the target has it, and needs its new
-        decision where one above it changes.
+        decision where one above it changes. If an ACL alone shows the document again, that is
+        unknown, too: a new decision would show the document by it.
         """
         is_pattern = result.action == Action.DELETE_PATTERN.value
         may_be_alone = not is_pattern and self._may_be_alone(item)
         own = self._datasource_of(item)
-        is_replaced = "acl <> x'C0'" if may_be_alone else "is_parent"
-        if may_be_alone and not own.startswith(_UNPLACED):
-            is_replaced = "acl <> x'C0' AND datasource = :own"
+        is_own = "TRUE" if own.startswith(_UNPLACED) else "datasource = :own"
+        is_replaced = f"acl <> x'C0' AND {is_own}" if may_be_alone else "is_parent"
+        origin = item if isinstance(item, Record) else None
+        is_shown_by_acl = isinstance(result, Reject) and is_until_acl(result, origin)
+        if is_shown_by_acl and not may_be_alone:
+            is_replaced = f"(is_parent OR (parent NOT NULL OR acl = x'C0') AND {is_own})"
         feed, place = self._place_of(item.provenance if isinstance(item, Record) else item)
         for name in self._steps.renamed(result.url or ""):
             url = name.strip()

@@ -90,6 +90,23 @@ METADATA = '<metadata><meta name="a" content="b"/></metadata>'
 REJECTED = acl("x", "ann").replace('"permit"', '"permt"')
 
 
+def test_a_document_whose_acl_is_damaged_stays_hidden_where_its_folder_changes(
+    job: FeedJob,
+) -> None:
+    damaged = '<acl><principal scope="user" access="permt">ann</principal></acl>'
+    record = f'<record url="{HOST}d/x" mimetype="text/plain">{{}}<content>x</content></record>'
+    parent = f'<acl url="{HOST}d/" inheritance-type="parent-overrides">{{}}</acl>'
+    permit = '<principal scope="user" access="permit">{}</principal>'
+    inherits = f'<acl inherit-from="{HOST}d/"/>'
+    job.night(parent.format(permit.format("ann")), record.format(inherits))
+    assert job.readers() == {"d/x": ["ann"]}
+    assert job.night(record.format(damaged)) == 1
+    assert job.night(parent.format(permit.format("bob"))) == 1
+    assert job.readers() == {}
+    assert job.night(record.format(inherits)) == 0
+    assert job.readers() == {"d/x": ["bob"]}
+
+
 def test_a_document_has_the_acl_that_arrived_alone_nights_before_it(job: FeedJob) -> None:
     assert job.night(acl("x", "ann")) == 0
     assert job.night(document("y")) == 0
@@ -282,7 +299,7 @@ def test_a_withheld_document_is_hidden_until_its_next_good_version(job: FeedJob)
 
 def test_an_acl_alone_shows_a_document_that_was_withheld_for_its_acl(job: FeedJob) -> None:
     assert job.night(document("x")) == 0
-    assert job.night(document("x", '<acl inherit-from="http://h.example/none/"/>')) == 1
+    assert job.night(document("x", '<acl inherit-from="http://h.example/none/"/>')) == 0
     assert job.readers() == {}
     assert job.night(acl("x", "ann")) == 0
     assert job.readers() == {"x": ["ann"]}

@@ -245,6 +245,31 @@ def test_the_acl_of_a_document_that_a_step_drops_follows_its_parent(tmp_path: Pa
     assert job.changed() == {("docs", "d/x"): "bob", ("docs", "d/y"): "bob"}
 
 
+def test_a_document_whose_acl_is_rejected_gets_no_decision_of_the_one_before(
+    tmp_path: Path,
+) -> None:
+    job = Nights(tmp_path)
+    job.run(folder("d/", "ann"), child("d/x", "d/"), alone("y", "ann", A), document("y", B))
+    damaged = [rejected("d/x", b"<record", code="bad-acl"), rejected("y", b"<record", B, "bad-acl")]
+    job.run(*damaged)
+    job.run(folder("d/", "bob"), alone("y", "bob", A))
+    assert job.changed() == {("docs", "d/x"): "acl-chain-broken"}
+    job.run(child("d/x", "d/"))
+    job.run(folder("d/", "cid"))
+    assert job.changed() == {("docs", "d/x"): "cid"}
+
+
+def test_a_document_with_a_principal_that_is_not_mapped_gets_no_decision_of_the_one_before(
+    tmp_path: Path,
+) -> None:
+    names = "principals: {rewrite: [[ann, ann], [bob, bob]], unmapped: reject}"
+    job = Nights(tmp_path, f"- {names}\n{DECISION}")
+    job.run(folder("d/", "ann"), child("d/x", "d/"))
+    assert job.run(document("d/x", stated=own_acl("eve"))) == ["principal-unmapped"]
+    job.run(folder("d/", "bob"))
+    assert job.changed() == {("docs", "d/x"): "acl-chain-broken"}
+
+
 def test_a_folder_that_may_have_another_acl_is_hidden_where_its_parent_changes(
     tmp_path: Path,
 ) -> None:

@@ -1,6 +1,7 @@
-"""Find the actions on one document in a body of `_bulk` requests, without reading the others."""
+"""Find the actions on some documents in a body of `_bulk` requests, without reading the others."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 from io import BytesIO
 from typing import IO
 
@@ -12,22 +13,26 @@ from feedferry.transforms.formats.opensearch.bulk_reader import read
 from feedferry.transforms.formats.opensearch.bulk_writer import id_of
 
 _BLOCK_BYTES = 8 << 20
+_ID = re.compile(rb'"_id":("(?:[^"\\]|\\.)*+")')
 
 
 def find_records(
-    stream: IO[bytes], url: str, *, block_bytes: int = _BLOCK_BYTES
+    stream: IO[bytes], urls: Collection[str], *, block_bytes: int = _BLOCK_BYTES
 ) -> Iterator[Record]:
-    """Yield the records of a URL in a chunk that the writer has made, with their offsets.
+    """Yield the records of URLs in a chunk that the writer has made, with their offsets.
 
     An id in the text of a document is no match, as JSON escapes its quotation marks.
     """
-    text = b'"_id":' + msgspec.json.encode(id_of(url))
+    ids = {msgspec.json.encode(id_of(url)) for url in urls}
     begin = 0
     while block := stream.read(block_bytes) + stream.readline():
         end = 0
-        while (at := block.find(text, end)) >= 0:
-            line = block.rfind(b"\n", 0, at) + 1
-            end = block.find(b"\n", at) + 1 or len(block)
+        while (match := _ID.search(block, end)) is not None:
+            if match[1] not in ids:
+                end = match.end()
+                continue
+            line = block.rfind(b"\n", 0, match.start()) + 1
+            end = block.find(b"\n", match.start()) + 1 or len(block)
             document_end = block.find(b"\n", end) + 1
             lines = block[line : document_end or len(block)]
             if not document_end:

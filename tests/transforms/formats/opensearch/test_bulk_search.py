@@ -39,7 +39,7 @@ def test_all_actions_on_a_url_are_found_in_order(
     encoder = OPENSEARCH.make_encoder(WriteOptions())
     pieces = [encoder.encode(record) for record in RECORDS]
     offsets = [sum(map(len, pieces[:at])) for at in range(len(pieces))]
-    found = [*find_records(BytesIO(b"".join(pieces)), url, block_bytes=block_bytes)]
+    found = [*find_records(BytesIO(b"".join(pieces)), [url], block_bytes=block_bytes)]
     assert [(record.action, record.body, record.provenance.offset) for record in found] == [
         (RECORDS[at].action, RECORDS[at].body, offsets[at]) for at in expected
     ]
