@@ -301,7 +301,8 @@ def test_a_run_that_widens_more_documents_than_allowed_sends_nothing(
     assert str(caught.value) == (
         "http://127.0.0.1:9200/docs: 2 of 4 documents would be seen by more users; expected at"
         f" most {limit}, the limit of --max-widened; nothing was sent: check"
-        f" {tmp_path / ACL_CHANGES}, then raise the limit to continue"
+        f" {tmp_path / ACL_CHANGES}, then raise the limit to continue, or correct the"
+        " source and begin a new run with --fresh"
     )
     assert (documents(ask), session.steps) == (before, {})
     assert len(session.listed()) == 3

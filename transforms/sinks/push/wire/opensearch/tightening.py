@@ -184,7 +184,8 @@ def _compare(session: RunSession, indexes: RunIndexes, path: Path) -> str:
         raise StoppedError(
             f"{session.appliance.url}: {widened:,} of {counted(comparison.documents, 'document')}"
             f" would be seen by more users; expected at most {limit}, the limit of ⟦max_widened⟧;"
-            f" nothing was sent: check {shown(changes)}, then raise the limit to continue"
+            f" nothing was sent: check {shown(changes)}, then raise the limit to continue,"
+            " or correct the source and begin a new run with ⟦fresh⟧"
         )
     return ", ".join([counts_text(counts), *others])
 
