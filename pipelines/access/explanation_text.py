@@ -68,8 +68,8 @@ def _acl_lines(link: AclLink) -> Iterator[str]:
 def _origin_of(link: AclLink) -> str:
     if not link.source:
         return f"{link.run}, which was abandoned"
-    is_placed = link.line or link.offset
-    place = where_of(link.source, link.line, link.offset, None) if is_placed else link.source
+    place = f"{link.source}:{link.line}" if link.line else link.source
+    place = f"{place} (byte {link.offset})" if link.offset else place
     place = f"{place}, as it was sent: the job does not keep it" if link.is_sent else place
     return f"{link.run}: {place}" if link.run else place
 

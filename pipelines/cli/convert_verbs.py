@@ -251,7 +251,7 @@ def plan(**words: object) -> int:
       0  the run would have no rejects
       1  the run would have rejects, or no record has the URL of --explain
       2  an option or input cannot be used
-      3  the run would stop at a limit for rejects, losses or deletions
+      3  the run would stop at a limit for rejects, losses or safety
       4  an input cannot be read
       5  a defect of feedferry
     """

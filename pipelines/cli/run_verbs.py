@@ -50,7 +50,7 @@ def run(job_file: str, **words: object) -> int:
       0   done, nothing rejected that is not known
       1   done, but records were rejected or refused
       2   the job file, an option or an input cannot be used; no new run was begun
-      3   stopped at a limit for rejects, losses or deletions
+      3   stopped at a limit for rejects, losses or safety
       4   a source, the storage or the appliance failed; start again to resume
       5   a defect of feedferry
       75  the job is running, the appliance is busy, or the deadline has passed;

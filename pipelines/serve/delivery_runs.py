@@ -251,7 +251,7 @@ class DeliveryRuns:
         if left_out:
             _log.info("%s", f"{label}: {left_out} documents that it leaves out are deleted")
         if changed := count_changed(chunks):
-            _log.info("%s", f"{label}: {changed} documents of earlier ones get new ACLs")
+            _log.info("%s", f"{label}: {counted(changed, 'earlier document')} with a new ACL")
         for notice in account.notices.values():
             _log.info("%s", f"{notice.first.message}; {notice.count} in all")
         for field, loss in account.losses.items():

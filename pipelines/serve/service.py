@@ -20,6 +20,7 @@ from feedferry.pipelines.serve.retry import retry
 from feedferry.pipelines.serve.settings import LOOPBACK, ServeSettings
 from feedferry.pipelines.serve.worker_process import WorkerProcess
 from feedferry.schemas.errors import ConfigError
+from feedferry.transforms.config.yaml_structs import YAML_SUFFIXES
 from feedferry.transforms.sinks.push.settings import PushSettings
 
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
@@ -42,7 +43,7 @@ def run(words: Mapping[str, object]) -> int:
     configure_logging(msgspec.structs.replace(log_settings(), service=service))
     gateway = None
     if target is not None:
-        state = settings.state
+        state = _checked_state(settings.state)
         options = ConvertOptions(
             inputs=(),
             output="",
@@ -63,6 +64,16 @@ def run(words: Mapping[str, object]) -> int:
         while not receiver.wait(1.0):  # a wait without a timeout would delay signals
             pass
     return 0
+
+
+def _checked_state(state: str | None) -> str | None:
+    """Return the path of a state; raise ConfigError for a folder, a job file or a file of ACLs."""
+    if state is None:
+        return None
+    path = Path(state)
+    if path.is_dir() or path.suffix in {ACLS_SUFFIX, *YAML_SUFFIXES}:
+        raise ConfigError(f"⟦state⟧: {state!r}; expected a state, such as runs/JOB/state")
+    return state
 
 
 def _stop(receiver: Receiver, settings: ServeSettings) -> None:

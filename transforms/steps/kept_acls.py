@@ -449,12 +449,12 @@ def _copy_others(source: sqlite3.Connection, target: sqlite3.Connection) -> None
 @contextmanager
 def _opened(path: Path) -> Iterator[sqlite3.Connection]:
     """Open the ACLs of a job to be read; raise FatalError for a file that has none."""
-    cure = "expected the ACLs that runs of the job have kept: feedferry state clear removes them"
+    cure = "feedferry state clear removes it; then send all ACLs and documents again"
     try:
         with closing(read_scratch(path)) as kept:
             [version] = kept.execute("PRAGMA user_version").fetchone()
             if version != _VERSION:
-                raise FatalError(f"{path}: version {version}; {cure}")
+                raise FatalError(f"{path}: version {version}; expected version {_VERSION}: {cure}")
             yield kept
     except sqlite3.DatabaseError as exc:
-        raise FatalError(f"{path}: {exc}; {cure}") from exc
+        raise FatalError(f"{path}: {exc}; expected the ACLs of a job: {cure}") from exc

@@ -25,6 +25,7 @@ from feedferry.pipelines.options.convert_options import ACLS_SUFFIX
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.sent_document import SentDocument
 from feedferry.schemas.span import Timestamp, Watermark
+from feedferry.schemas.units import counted
 from feedferry.transforms.config.yaml_structs import YAML_SUFFIXES
 from feedferry.transforms.steps.kept_acls import (
     KeptAcl,
@@ -65,14 +66,19 @@ class ExportHead(
     mapping: bytes = b""
 
 
+_RESEND = """
+acls       send all ACLs and documents again, also those of earlier feeds:
+           those that were sent before do not follow a changed ACL"""
+
+
 class _Document(SentDocument, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A document of an exported state, which must have no other keys."""
 
 
 def find_state(text: str) -> Path:
-    """Return the state at `text`: a state file, or a job, as in `find_home`."""
-    path = Path(text)
-    if path.is_file() and path.suffix not in YAML_SUFFIXES:
+    """Return the state at `text`: a state, its file of ACLs, or a job, as in `find_home`."""
+    path = Path(text.removesuffix(ACLS_SUFFIX))
+    if path.suffix not in YAML_SUFFIXES and (path.is_file() or _acls_of(path).is_file()):
         return path
     return find_home(text) / STATE
 
@@ -131,8 +137,10 @@ def clear_state(path: Path) -> str:
         _head_of(path)  # raises ConfigError for another file
         backup = _back_up(path)
         path.unlink(missing_ok=True)
+        has_acls = _acls_of(path).exists()
         _acls_of(path).unlink(missing_ok=True)
-    return f"{backup}cleared    the next run sends all documents, and deletes none"
+    cleared = f"{backup}cleared    the next run sends all documents, and deletes none"
+    return f"{cleared}{_RESEND}" if has_acls else cleared
 
 
 def export_state(path: Path, stream: IO[bytes]) -> None:
@@ -183,7 +191,12 @@ def import_state(path: Path, stream: IO[bytes], *, name: str) -> str:
         backup = _back_up(path)
         remember_acls(_acls_of(imported), _acls_of(path))
         imported.replace(path)
-    return f"{backup}imported   {new.documents:,} documents of {new.source or 'no source'}"
+    imported_parts = [
+        f"{counted(new.documents, 'document')} of {new.source}" if new.source else "",
+        counted(head.acls, "ACL") if head.acls else "",
+        counted(head.groups, "group") if head.groups else "",
+    ]
+    return f"{backup}imported   {', '.join(filter(None, imported_parts)) or 'an empty state'}"
 
 
 def _head_of(path: Path) -> StateHead:

@@ -451,7 +451,7 @@ def _resumed(
     with locked_output(folder):
         reason, conversion = "", None
         if job.convert.fresh or (has_sent and _is_unsure(job, folder)):
-            reason = "begun anew with ⟦fresh⟧" + "; a part of it was sent" * has_sent
+            reason = "begun anew with ⟦fresh⟧" + "; a part of it may have been sent" * has_sent
             if has_sent:
                 _mark_unsure(job, folder, observer)
         elif job.replay is not None and record.replay != job.replay:

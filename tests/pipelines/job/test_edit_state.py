@@ -214,7 +214,11 @@ def test_the_stated_acls_of_documents_and_groups_are_shown_exported_and_imported
     )
     exported()
     replace_kept(kept, ())
+    capsys.readouterr()
     assert main(["state", "import", "people", "people.jsonl"]) == 0
+    assert capsys.readouterr().out.endswith(
+        "imported   2 documents of people.yaml, 2 ACLs, 1 group\n"
+    )
     assert ([*export_stated(kept)], count_stated(kept)) == (documents, (2, digest))
     assert [*export_groups(kept)] == [GROUP]
     assert [*read_kept(kept)] == ACLS
@@ -226,7 +230,10 @@ def test_a_job_without_a_state_has_acls_to_clear(capsys: pytest.CaptureFixture[s
     STATE.unlink()
     assert main(["state", "show", "people"]) == 0
     assert "documents  0\n" in capsys.readouterr().out
-    assert main(["state", "clear", "people"]) == 0
+    assert main(["state", "show", str(kept)]) == 0
+    assert "documents  0\n" in capsys.readouterr().out
+    assert main(["state", "clear", str(STATE)]) == 0
+    assert "send all ACLs and documents again" in capsys.readouterr().out
     [backup] = STATE.parent.iterdir()
     assert [*read_kept(backup)] == ACLS
 

@@ -81,6 +81,13 @@ def message_of(line: str, form: str) -> str:
             "--accept-loss: 'acls'; expected a field of a record, such as acl or crawl-once; did"
             " you mean 'acl'?",
         ),
+        *(
+            (
+                {"url": "http://127.0.0.1:1/docs", "state": state},
+                f"--state: {state!r}; expected a state, such as runs/JOB/state",
+            )
+            for state in ("nights.yaml", "runs/nights/state.acls", ".")
+        ),
     ],
     ids=lambda value: str(value)[:40],
 )

@@ -495,5 +495,6 @@ def test_a_file_without_kept_acls_is_refused(damage: str, tmp_path: Path) -> Non
     else:
         with closing(sqlite3.connect(job.store)) as database:
             database.execute("PRAGMA user_version = 9")
-    with pytest.raises(FatalError, match=r"state.acls: .*expected the ACLs that runs of the job"):
+    fix = "feedferry state clear removes it; then send all ACLs and documents again"
+    with pytest.raises(FatalError, match=rf"state.acls: .*; expected .*: {fix}"):
         job.run(document("x"))

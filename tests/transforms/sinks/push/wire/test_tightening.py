@@ -226,7 +226,7 @@ def test_a_deletion_hides_a_document_first_and_the_last_version_of_a_run_counts(
         "4": (VERSION, only("a", "b")),
     }
     assert session.steps[COMPARE] == (
-        "wider 1, narrower 2, hidden 1, gone 1, new 1, same 2, narrowed 4, superseded 2"
+        "wider 1, narrower 2, hidden 1, gone 1, new 1, narrowed 4, superseded 2"
     )
     assert [*tighten(session, INDEXES)] == [1, 8]
     forget(session)
@@ -301,7 +301,8 @@ def test_a_run_that_widens_more_documents_than_allowed_sends_nothing(
     assert str(caught.value) == (
         "http://127.0.0.1:9200/docs: 2 of 4 documents would be seen by more users; expected at"
         f" most {limit}, the limit of --max-widened; nothing was sent: check"
-        f" {tmp_path / ACL_CHANGES}, then raise the limit to continue"
+        f" {tmp_path / ACL_CHANGES}, then raise the limit to continue, or correct the"
+        " source and begin a new run with --fresh"
     )
     assert (documents(ask), session.steps) == (before, {})
     assert len(session.listed()) == 3

@@ -184,9 +184,10 @@ def _compare(session: RunSession, indexes: RunIndexes, path: Path) -> str:
         raise StoppedError(
             f"{session.appliance.url}: {widened:,} of {counted(comparison.documents, 'document')}"
             f" would be seen by more users; expected at most {limit}, the limit of ⟦max_widened⟧;"
-            f" nothing was sent: check {shown(changes)}, then raise the limit to continue"
+            f" nothing was sent: check {shown(changes)}, then raise the limit to continue,"
+            " or correct the source and begin a new run with ⟦fresh⟧"
         )
-    return ", ".join([counts_text(counts), *others])
+    return ", ".join(filter(None, [counts_text(counts), *others])) or "no documents to compare"
 
 
 def _read_superseded(path: Path, count: int) -> Sequence[int]:
@@ -288,7 +289,8 @@ class _IndexComparison:
             self.counts[AclChange.SAME] += 1
             return
         change = _compared(held, _last(held, versions))
-        self.counts[change.change] += 1
+        if held is not None or change.change is not AclChange.SAME:  # not an ACL without a document
+            self.counts[change.change] += 1
         datasource, id = document
         if change.change in LISTED:
             line = ListedChange(
