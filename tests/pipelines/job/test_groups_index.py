@@ -94,7 +94,6 @@ def test_an_index_of_others_stops_the_run_and_an_unfinished_one_is_removed(tmp_p
         assert unfinished not in job.call("GET", "_alias")
 
 
-@pytest.mark.kind("kill")
 def test_a_run_that_is_killed_leaves_the_groups_before_it_or_its_own(tmp_path: Path) -> None:
     choice, words = random.Random(SEED), ("run", "nights.yaml", "--progress", "none")
     with serving(tmp_path / "spool") as cluster, forks(tmp_path) as runs:
