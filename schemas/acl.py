@@ -78,14 +78,14 @@ class AclLayer(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unkno
 
 
 WAITING = (AclLayer(part=0), AclLayer(part=0))
-"""The decision about a document that inherits from a URL whose ACL is not there yet: nobody."""
+"""The decision about a document that inherits from a URL without an ACL yet: it permits no user."""
 
 
 class Acl(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The principals of one URL, in source order.
 
     `alone` marks an ACL without a document: the ACL of a folder, or a new ACL of a document that
-    was sent before. One that `withholds` permits nobody, and no later ACL alone replaces it.
+    was sent before. One that `withholds` permits no user, and no later ACL alone replaces it.
 
     `decision` is what the ACL and all above it decide, in order, if that was resolved; the layers
     of a part are neighbours. In each part, the first layer that names the user decides, and without

@@ -181,7 +181,7 @@ class Record(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown
 
 
 def withheld(url: str, provenance: Provenance, *, until_acl: bool) -> Record:
-    """Return the record that shows a document to nobody until its next version comes.
+    """Return the record that shows a document to no user until its next version comes.
 
     With `until_acl`, an ACL alone shows it again.
     """

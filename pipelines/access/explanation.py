@@ -36,7 +36,7 @@ class DecidedPart(PartVerdict, frozen=True, kw_only=True):
 
 
 class DocumentDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """What the ACLs came to: as it was `sent`, by the `acls` of the job, or at the `target`.
+    """The decision of the ACLs: as it was `sent`, by the `acls` of the job, or at the `target`.
 
     Without layers, everyone sees the document. `is_found` is whether a search of the user finds it;
     None without a user.

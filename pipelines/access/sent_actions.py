@@ -1,4 +1,4 @@
-"""What the runs of a job have sent of one document, from their chunks and lists."""
+"""The actions on one document that the runs of a job have sent, from their chunks and lists."""
 
 import csv
 from collections.abc import Collection, Iterator, Sequence
@@ -48,7 +48,7 @@ class SentHistory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SentSearch(msgspec.Struct, frozen=True, kw_only=True):
-    """What was sent by datasource, and the run of the full feed that ends the search in each."""
+    """The actions by datasource, and the run of the full feed that ends the search in each."""
 
     sent: dict[str, SentHistory] = {}
     full_feeds: dict[str, str] = {}

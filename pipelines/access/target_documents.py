@@ -1,4 +1,4 @@
-"""What a target has now: the decisions about a document, and the groups of a user."""
+"""The state of a target now: the decisions about a document, and the groups of a user."""
 
 from collections.abc import Mapping, Sequence
 

@@ -36,7 +36,7 @@ def _changes(paths: list[Path]) -> Iterator[ListedChange]:
 
 
 def change_rows(run: str) -> Iterator[str]:
-    """Yield a line for each change: what it is, the document, who gains it, who loses it."""
+    """Yield a line for each change: its kind, the document, who gains it, who loses it."""
     for change in changes_of(run):
         who = [f"+{token}" for token in change.gained] + [f"-{token}" for token in change.lost]
         words = f"{change.change:<{_CHARS}}  {change.url}  {' '.join(who)}"

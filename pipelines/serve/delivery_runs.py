@@ -158,7 +158,7 @@ class DeliveryRuns:
                 self.clear(int(path.name))
 
     def _inputs_of(self, deliveries: Sequence[Delivery], work: Path) -> bytes:
-        """Return what a finished run was made of: its deliveries, and the ACLs before them.
+        """Return the inputs of a finished run: its deliveries, and the ACLs before them.
 
         A run whose ACLs are remembered was made of those before.
         """

@@ -98,7 +98,7 @@ def hidden_fields() -> AccessFields:
 
 
 def withheld_fields() -> AccessFields:
-    """Return the fields of a document that is shown to nobody until its next version comes.
+    """Return the fields of a document that is shown to no user until its next version comes.
 
     The denial of everyone distinguishes it: no ACL denies the token that each search has.
     """

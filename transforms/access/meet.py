@@ -39,7 +39,7 @@ AccessKey = frozenset[tuple[str, Tokens]]
 
 
 class AclChange(enum.Enum):
-    """What a run changes in who sees a document."""
+    """A change by a run in who sees a document."""
 
     WIDER = "wider"
     """More users see it, and none fewer."""
@@ -57,7 +57,7 @@ class AclChange(enum.Enum):
 
 
 def access_key(fields: Mapping[str, Collection[str]]) -> AccessKey:
-    """Return fields as a key, whatever the order of their tokens is."""
+    """Return fields as a key, in which tokens have no order."""
     return frozenset((name, frozenset(tokens)) for name, tokens in fields.items() if tokens)
 
 
@@ -172,7 +172,7 @@ def _only_in(key: AccessKey, other: AccessKey) -> tuple[Tokens, Tokens]:
 
 @lru_cache(maxsize=_CACHED)
 def _parts(key: AccessKey) -> tuple[_Part, ...] | None:
-    """Return the parts that not all users pass; None if a part permits nobody."""
+    """Return the parts that not all users pass; None if a part permits no user."""
     fields = _fields(key)
     parts = []
     for names in _NAMES:

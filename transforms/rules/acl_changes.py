@@ -1,4 +1,4 @@
-"""What a push changes in who sees the documents of an index: counts, and a list."""
+"""The changes by a push in who sees the documents of an index: counts, and a list."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Print the filter of a search for a user, who sees a document, or what a run has changed."""
+"""Print the filter of a search for a user, who sees a document, or the changes by a run."""
 
 import json
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ class AccessOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def print_access(words: Mapping[str, object]) -> int:
-    """Print what the options request; return the exit code."""
+    """Print the requested output; return the exit code."""
     options = msgspec.convert(words, AccessOptions)
     if options.document is not None:
         return _print_explanation(options, words)

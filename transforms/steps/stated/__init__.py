@@ -1,1 +1,1 @@
-"""What the sources of a job have stated about all its documents and groups, kept between runs."""
+"""The statements of the sources of a job about its documents and groups, kept between runs."""

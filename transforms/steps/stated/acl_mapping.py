@@ -1,4 +1,4 @@
-"""What the steps make of ACLs as their sources state them: new principals, and users of groups."""
+"""The mapping of stated ACLs by the steps: new principals, and users of groups."""
 
 from hashlib import blake2b
 
@@ -20,7 +20,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class MappingRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What a mapping depends on: `digest` is that of the steps and of their files, if any map.
+    """The inputs of a mapping: `digest` is that of the steps and of their files, if any map.
 
     `obstacle` is the name of a step that may change ACLs by other fields of a record, which are not
     kept. If the step `acl` `has_decisions`, it changes no principals, and replaces groups only in

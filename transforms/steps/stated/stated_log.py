@@ -1,4 +1,4 @@
-"""What the records of a span state about who may see documents, for the store of a job."""
+"""The statements of a span about who may see documents, for the store of a job."""
 
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b

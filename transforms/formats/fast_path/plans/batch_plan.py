@@ -39,7 +39,7 @@ class ColumnEncoder(Protocol):
 
 
 class Counted(NamedTuple):
-    """What is counted of a record: its action as it was read and as it is written, and reports.
+    """The counts of a record: its action as it was read and as it is written, and reports.
 
     `changed` are the steps that change it, each with a number.
     """

@@ -12,7 +12,7 @@ from feedferry.transforms.access.meet import AccessKey, access_key
 DELETION: Final = b"-"
 DOCUMENT: Final = b"="
 UPDATE: Final = b"~"
-"""What a stored decision is of."""
+"""The kind of record of a stored decision."""
 
 _DELETE, _UPDATE = b'{"delete"', b'{"update"'
 _NAMES = field_names()
@@ -48,7 +48,7 @@ def decisions_of(lines: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
     """Yield the id of the document of each record, with a stored decision and what it is of.
 
     The first byte says what it is of: a deletion, a document, or an update. An update that states
-    no decision is taken for one that permits nobody.
+    no decision is taken for one that permits no user.
     """
     rest = iter(lines)
     for line in rest:

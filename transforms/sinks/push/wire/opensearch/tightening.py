@@ -1,4 +1,4 @@
-"""What a run does before its chunks, so that it takes permissions away before it gives any.
+"""The requests of a run before its chunks, by which it takes permissions away before it gives any.
 
 A run is compared with the indexes of its datasources. Where it permits less than the index does,
 the index first gets a decision that permits only users whom both permit. All datasources of a run
