@@ -208,8 +208,8 @@ class SpanConversion:
         self._progress = _ProgressWriter(span, settings)
         self._origin: Record | None = None
         steps = settings.steps
-        if has_changed_acls(span):
-            steps = steps.of_changed_acls()
+        if has_changed_acls(span):  # documents of earlier runs, of which no version is rejected
+            steps, settings = steps.of_changed_acls(), replace(settings, withhold=True)
         self._steps = steps.make(settings.local)
         self._withholding = Withholding(settings, self._feeds, self._account, self._steps)
         self._batches = BatchWriter(

@@ -107,6 +107,20 @@ def test_a_document_whose_acl_is_damaged_stays_hidden_where_its_folder_changes(
     assert job.readers() == {"d/x": ["bob"]}
 
 
+def test_a_document_without_a_decision_any_more_is_withheld_also_if_rejects_are_not(
+    job: FeedJob,
+) -> None:
+    flags = "--set", "rejects.withhold=false"
+    damaged = '<acl><principal scope="user" access="permt">ann</principal></acl>'
+    job.night(folder("d/", "ann"), child("d/x", "d/"))
+    job.write(document("d/x", damaged))
+    assert job.run(*flags) == 1
+    assert job.readers() == {"d/x": ["ann"]}
+    job.write(folder("d/", "bob"))
+    assert job.run(*flags) == 1
+    assert job.readers() == {}
+
+
 def test_a_document_has_the_acl_that_arrived_alone_nights_before_it(job: FeedJob) -> None:
     assert job.night(acl("x", "ann")) == 0
     assert job.night(document("y")) == 0
