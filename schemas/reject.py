@@ -22,6 +22,7 @@ from feedferry.schemas.errors import (
 )
 from feedferry.schemas.membership import RecordOrMembership
 from feedferry.schemas.printable import printable
+from feedferry.schemas.record import Record
 from feedferry.schemas.span import Span, UnreadableFile
 
 DEFECT = "defect"
@@ -115,6 +116,20 @@ def storable(outcome: _Outcome) -> _Outcome:
         elif isinstance(value, int) and not 0 <= value < _MAX_NUMBERS.get(name, 1 << 63):
             changed[name] = 0
     return replace(outcome, **changed) if changed else outcome
+
+
+_OF_ACLS = ("acl-", "bad-acl", "no-acl", "principal-")
+"""Begin the codes of records whose ACL is not known."""
+
+
+def is_until_acl(reject: Reject, origin: Record | None = None) -> bool:
+    """Whether a good ACL alone shows the document of a reject again.
+
+    That is so if its ACL was the reason, or if the record had nothing else. For any other reason,
+    the target has only an older version, which stays hidden.
+    """
+    is_alone = origin is not None and origin.acl is not None and origin.acl.alone
+    return is_alone or reject.code.startswith(_OF_ACLS)
 
 
 def message_of(source: str, line: int, offset: int, key: str | None, reason: str) -> str:

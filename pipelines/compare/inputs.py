@@ -29,7 +29,7 @@ from feedferry.schemas.errors import FeedferryError
 from feedferry.schemas.feed import Feed, FeedHeader
 from feedferry.schemas.membership import Membership
 from feedferry.schemas.record import Provenance, Record, withheld
-from feedferry.schemas.reject import Reject, record_error, reject_record
+from feedferry.schemas.reject import Reject, is_until_acl, record_error, reject_record
 from feedferry.schemas.run_record import RUN_RECORD
 from feedferry.schemas.span import Span
 from feedferry.transforms.compare.history import each
@@ -37,7 +37,6 @@ from feedferry.transforms.conversion.conversion_settings import BATCH_RECORDS
 from feedferry.transforms.formats import JSONL, ReadResult, by_name, find_format
 from feedferry.transforms.rules.adapt import Adapter, Target, adapt_membership, adapter
 from feedferry.transforms.rules.normalize import normalize
-from feedferry.transforms.rules.withheld_list import is_until_acl
 from feedferry.transforms.steps import AppliedSteps
 
 _EXAMINED_CHUNKS = 1000

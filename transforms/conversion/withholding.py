@@ -6,11 +6,10 @@ from msgspec.structs import replace
 
 from feedferry.schemas.feed import FeedHeader
 from feedferry.schemas.record import Provenance, Record, withheld
-from feedferry.schemas.reject import Reject
+from feedferry.schemas.reject import Reject, is_until_acl
 from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.conversion.feed_targets import FeedTargets
 from feedferry.transforms.conversion.span_account import SpanAccount
-from feedferry.transforms.rules.withheld_list import is_until_acl
 from feedferry.transforms.steps import AppliedSteps
 
 

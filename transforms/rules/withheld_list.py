@@ -5,7 +5,6 @@ import io
 from pathlib import Path
 
 from feedferry.schemas.printable import printable
-from feedferry.schemas.record import Record
 from feedferry.schemas.reject import Reject, storable
 from feedferry.transforms.storage.atomic import AtomicFile
 from feedferry.transforms.storage.storage import LocalStorage
@@ -23,20 +22,6 @@ def csv_line(*values: str) -> bytes:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow(values)
     return text.getvalue().encode("utf-8", "backslashreplace")
-
-
-_OF_ACLS = ("acl-", "bad-acl", "no-acl", "principal-")
-"""Begin the codes of records whose ACL is not known."""
-
-
-def is_until_acl(reject: Reject, origin: Record | None = None) -> bool:
-    """Whether a good ACL alone shows the document of a reject again.
-
-    That is so if its ACL was the reason, or if the record had nothing else. For any other reason,
-    the target has only an older version, which stays hidden.
-    """
-    is_alone = origin is not None and origin.acl is not None and origin.acl.alone
-    return is_alone or reject.code.startswith(_OF_ACLS)
 
 
 HEAD = csv_line("url", "datasource", "code", "where", "message")

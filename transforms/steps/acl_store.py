@@ -29,11 +29,10 @@ from feedferry.schemas.feed import FULL, FeedHeader
 from feedferry.schemas.membership import Member, Membership, MembershipAction
 from feedferry.schemas.patterns import sqlite_glob
 from feedferry.schemas.record import DELETIONS, Action, Provenance, Record
-from feedferry.schemas.reject import Filtered, Reject
+from feedferry.schemas.reject import Filtered, Reject, is_until_acl
 from feedferry.transforms.formats.base import ReadResult
 from feedferry.transforms.formats.fast_path.elements.singly import singly
 from feedferry.transforms.formats.holding.acl_metadata import is_acl_name
-from feedferry.transforms.rules.withheld_list import is_until_acl
 from feedferry.transforms.steps.kept_acls import (
     ACLS_SCHEMA,
     CHANGED_ACLS,
