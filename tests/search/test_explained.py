@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from feedferry.pipelines.cli.main import main
+from feedferry.pipelines.folders.job_folders import runs_of
 from support.index_searches import found_by
 from support.search_servers import SearchServer
 
@@ -49,7 +50,7 @@ def test_two_datasources_over_nights(
     night(tmp_path, "a", acl("d/", "ann"), child)
     night(tmp_path, "b", document("d/x", f">{principal('dan')}"))
     night(tmp_path, "a", acl("d/", "bob"))
-    runs = sorted(path.name for path in (tmp_path / "runs" / "j").glob("*Z-*"))
+    runs = [record.id for record in runs_of(tmp_path / "runs" / "j")]
 
     def explain(user: str, datasource: str, *words: str) -> list[tuple[str, bool]]:
         capsys.readouterr()

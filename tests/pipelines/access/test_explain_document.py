@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from feedferry.pipelines.cli.main import main
+from feedferry.pipelines.folders.job_folders import runs_of
 from support.served import run, serving
 
 pytestmark = pytest.mark.slow
@@ -66,7 +67,7 @@ def explain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Explain]:
             (home / "feed.xml").write_text(feed, "utf-8")
             done = run("run", "nights.yaml", "--progress", "none", cwd=home)
             assert done.returncode in (0, 1), done.stderr
-        runs = sorted(path.name for path in (home / "runs" / "nights").glob("*Z-*"))
+        runs = [record.id for record in runs_of(home / "runs" / "nights")]
 
         def made(path: str, *words: str, night: int = 3, has_target: bool = False) -> Any:
             place = ["--state", str(home / "nights.yaml"), "--as-of", runs[night - 1]]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from feedferry.pipelines.folders.job_folders import runs_of
 from support.mapped_jobs import (
     CHILD,
     FEED,
@@ -30,6 +31,11 @@ pytestmark = pytest.mark.slow
 def served(tmp_path: Path) -> Iterator[Served]:
     with serving(tmp_path / "spool") as receiver:
         yield receiver
+
+
+def last_manifest(folder: Path) -> str:
+    home = folder / "runs" / "nights"
+    return (home / runs_of(home)[-1].id / "manifest.jsonl").read_text("utf-8")
 
 
 def test_a_changed_table_counts_for_documents_of_nights_before(
@@ -106,8 +112,7 @@ def test_only_documents_with_another_decision_are_sent_again(
     job.map(one="ann", two="eve", three="ann")
     write_feed(tmp_path, document("z"))
     assert job.night() == 0
-    *_, last = sorted((tmp_path / "runs" / "nights").glob("*-*/manifest.jsonl"))
-    assert last.read_text("utf-8").count('"UPDATE":1') == 1
+    assert last_manifest(tmp_path).count('"UPDATE":1') == 1
 
 
 def test_a_full_feed_ends_what_is_kept_of_its_datasource(tmp_path: Path, served: Served) -> None:
@@ -146,8 +151,7 @@ def test_a_changed_group_counts_for_documents_in_whose_acls_it_was_replaced(
     write_feed(tmp_path, document("z"))
     assert job.night() == 0
     assert job.readers() == {"d/y": ["eve"], "x": ["eve"], "y": ["bob"], "z": [*USERS]}
-    *_, last = sorted((tmp_path / "runs" / "nights").glob("*-*/manifest.jsonl"))
-    assert last.read_text("utf-8").count('"UPDATE":3') == 1
+    assert last_manifest(tmp_path).count('"UPDATE":3') == 1
 
 
 def test_the_groups_of_a_feed_are_kept_with_their_new_names(tmp_path: Path, served: Served) -> None:
