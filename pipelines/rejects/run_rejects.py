@@ -11,7 +11,6 @@ import msgspec
 
 from feedferry.pipelines.job.file.job_file import load_job
 from feedferry.pipelines.report.run_data import REJECTS, numbered_rejects
-from feedferry.pipelines.report.run_report import CONFIG
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.reject import Reject
 from feedferry.transforms.rules.known_rejects import add_known_rejects, entry_of, load_known_rejects
@@ -94,12 +93,12 @@ def rejects_of(
 def known_path_of(run: Path) -> Path | None:
     """Return the path of the list of known rejects that a run has, None if it has none.
 
-    It is in the report of a run, or in the settings of a job's run that has none yet.
+    It is in the report of a run; a run without a report has that of its job.
     """
     report = read_json(run / _REPORT, _SettingsOfReport, expected="the report of a run")
     if report is None:
-        settings = run / CONFIG
-        return _known_path_of_job(settings) if settings.exists() else None
+        job_file = job_file_of(run)
+        return None if job_file is None else _known_path_of_job(job_file)
     found = report.settings.accepted_rejects
     return Path(found) if found else None
 
