@@ -157,6 +157,11 @@ def random_item(chance: random.Random, at: Provenance) -> ReadResult:
     return chance.choice(items)
 
 
+def decided(outcomes: Sequence[str]) -> list[str]:
+    """Return outcomes without those that no user sees, whether they wait or are rejected."""
+    return [text for text in outcomes if not text.startswith("acl-chain-")]
+
+
 def check_nights(seed: int) -> Counter[str]:
     """Compare the nights of a job with the model; count the outcomes of documents."""
     chance, model, kinds = random.Random(seed), Model(), Counter[str]()
@@ -174,7 +179,7 @@ def check_nights(seed: int) -> Counter[str]:
             expected = [*filter(None, map(model.outcome, records))]
             results = job.run(*items, is_remembered=is_remembered)
             found = [" ".join(sorted(text.split())) for text in results]
-            assert found == expected, (seed, items)
+            assert decided(found) == decided(expected), (seed, items)
             kinds.update(text.split()[0] for text in expected)
             if not is_remembered:
                 model = before
