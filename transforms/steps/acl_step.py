@@ -227,21 +227,22 @@ class _Chains:
         permits: Entries = {}
         for principal in acl.principals:
             entries = denies if principal.access is Access.DENY else permits
-            known = self._entries.get(principal)
-            entries.update(self._find_entries(principal) if known is None else known)
+            if principal.scope is Scope.USER or self._members_of is None:
+                entries[member_of(principal)] = principal  # not kept: it is as fast to make again
+            else:
+                known = self._entries.get(principal)
+                users = self._expand(principal, self._members_of) if known is None else known
+                entries.update(users)
             if len(entries) > MAX_PRINCIPALS:
                 found = f"more than {MAX_PRINCIPALS:,} users of the groups of an ACL"
                 raise RecordError("acl-too-large", f"{found}; expected smaller groups")
         return decide(denies, permits)
 
-    def _find_entries(self, principal: Principal) -> Entries:
+    def _expand(self, principal: Principal, members_of: MembersOf) -> Entries:
         """Return the users of a group and of its groups; a group that is not known, as it is."""
-        access, stated = principal.access, member_of(principal)
-        if stated.scope is Scope.USER or self._members_of is None:
-            return {stated: principal}  # as fast as to find it again, and takes no memory
         users: Entries = {}
-        for item in users_of(stated, self._members_of):
-            users[item] = Principal(access=access, **asdict(item))
+        for item in users_of(member_of(principal), members_of):
+            users[item] = Principal(access=principal.access, **asdict(item))
             if len(users) > MAX_PRINCIPALS:
                 break  # the caller rejects the record
         return self._entries.keep(principal, users, len(users))

@@ -159,7 +159,7 @@ def test_a_model_without_a_parent_keeps_its_acl_and_is_not_looked_into(tmp_path:
     assert result is record
 
 
-@pytest.mark.parametrize(("entry", "most"), [("acl: effective", 30), ("acl: decision", 40)])
+@pytest.mark.parametrize(("entry", "most"), [("acl: effective", 25), ("acl: decision", 35)])
 def test_each_pair_of_an_acl_and_a_parent_is_decided_in_few_calls(
     entry: str, most: int, tmp_path: Path
 ) -> None:
