@@ -33,14 +33,14 @@ from feedferry.transforms.formats import JSONL, WriteOptions
 from feedferry.transforms.formats.holding.acl_metadata import join_parent
 from feedferry.transforms.steps.stated.acl_mapping import AclMapping
 from feedferry.transforms.steps.stated.stated_store import (
+    DOCUMENTS_TABLE,
     copy_stated,
     has_stated,
-    has_table,
     map_again,
     move_stated,
 )
 from feedferry.transforms.storage.atomic import link_or_copy, whole_file
-from feedferry.transforms.storage.files.scratch import read_scratch, whole_scratch
+from feedferry.transforms.storage.files.scratch import has_table, read_scratch, whole_scratch
 
 CHANGED_ACLS = "changed.acls"
 """The file in the folder of a run with the ACLs of earlier runs whose decisions have changed."""
@@ -272,7 +272,7 @@ def write_kept(database: sqlite3.Connection, path: Path, *, before: Path, has_he
             kept.execute(_RESTATED)
             _write_replaced(kept, path.with_name(REPLACED_ACLS))
         kept.execute(_UNUSED_FEEDS)
-        if has_table(database):
+        if has_table(database, DOCUMENTS_TABLE):
             move_stated(database, kept)
         else:
             copy_stated(before, kept)

@@ -19,8 +19,9 @@ from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.membership import Membership
 from feedferry.transforms.steps.stated.acl_mapping import AclMapping
 from feedferry.transforms.steps.stated.group_log import GroupLine, GroupMembers
-from feedferry.transforms.storage.files.scratch import read_scratch
+from feedferry.transforms.storage.files.scratch import has_rows, read_scratch
 
+GROUPS_TABLE = "groups"
 GROUPS_SCHEMA = """
 CREATE TABLE IF NOT EXISTS groups (
     source TEXT, namespace TEXT, name TEXT, stated BLOB, mapped BLOB,
@@ -75,7 +76,13 @@ def map_groups(kept: sqlite3.Connection, mapping: AclMapping) -> None:
 
 def count_groups(path: Path) -> int:
     """Return the number of groups that a job keeps."""
-    return sum(1 for _ in export_groups(path))
+    if not path.exists():
+        return 0
+    with closing(read_scratch(path)) as kept:
+        if not has_rows(kept, GROUPS_TABLE):
+            return 0
+        [count] = kept.execute("SELECT count(*) FROM groups").fetchone()
+    return int(count)
 
 
 def export_groups(path: Path) -> Iterator[GroupLine]:
@@ -83,7 +90,7 @@ def export_groups(path: Path) -> Iterator[GroupLine]:
     if not path.exists():
         return
     with closing(read_scratch(path)) as kept:
-        if not has_groups(kept):
+        if not has_rows(kept, GROUPS_TABLE):
             return
         for source, namespace, name, *values in kept.execute("SELECT * FROM groups"):
             stated, mapped = (None if data is None else _decode(data) for data in values)
@@ -123,13 +130,6 @@ def known_groups(path: Path) -> KeptGroups:
             )
         memberships.append(Membership(group=line.mapped.group, members=line.mapped.members))
     return KeptGroups(memberships)
-
-
-def has_groups(kept: sqlite3.Connection) -> bool:
-    """Whether a database has groups."""
-    query = "SELECT 1 FROM sqlite_master WHERE name = 'groups'"
-    has_table = kept.execute(query).fetchone() is not None
-    return has_table and kept.execute("SELECT 1 FROM groups LIMIT 1").fetchone() is not None
 
 
 def _data(members: GroupMembers | None) -> bytes | None:

@@ -24,7 +24,7 @@ from feedferry.transforms.steps.stated.acl_mapping import AclMapping
 from feedferry.transforms.steps.stated.group_log import GroupLine
 from feedferry.transforms.steps.stated.group_store import (
     GROUPS_SCHEMA,
-    has_groups,
+    GROUPS_TABLE,
     map_groups,
     remember_groups,
 )
@@ -35,8 +35,9 @@ from feedferry.transforms.steps.stated.stated_log import (
     stated_row,
     unpacked,
 )
-from feedferry.transforms.storage.files.scratch import read_scratch, scratch_database
+from feedferry.transforms.storage.files.scratch import has_rows, read_scratch, scratch_database
 
+DOCUMENTS_TABLE = "documents"
 STATED_SCHEMA = f"""
 {GROUPS_SCHEMA};
 CREATE TABLE IF NOT EXISTS stated_acls (key INTEGER PRIMARY KEY, acl BLOB, mapped BLOB);
@@ -140,19 +141,7 @@ def has_stated(path: Path) -> bool:
     if not path.exists():
         return False
     with closing(read_scratch(path)) as kept:
-        return has_documents(kept) or has_groups(kept)
-
-
-def has_table(kept: sqlite3.Connection) -> bool:
-    """Whether a database has the tables, which may be empty."""
-    query = "SELECT 1 FROM sqlite_master WHERE name = 'documents'"
-    return kept.execute(query).fetchone() is not None
-
-
-def has_documents(kept: sqlite3.Connection) -> bool:
-    """Whether a database has the stated ACLs of documents."""
-    first = "SELECT 1 FROM documents LIMIT 1"
-    return has_table(kept) and kept.execute(first).fetchone() is not None
+        return has_rows(kept, DOCUMENTS_TABLE) or has_rows(kept, GROUPS_TABLE)
 
 
 def is_mapping_changed(path: Path, mapping: AclMapping | None) -> bool:

@@ -32,3 +32,15 @@ def whole_scratch(schema: str, path: Path) -> Iterator[sqlite3.Connection]:
 def read_scratch(path: Path) -> sqlite3.Connection:
     """Return a database that another process has finished, to be read only."""
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+
+
+def has_table(database: sqlite3.Connection, name: str) -> bool:
+    """Whether a database has a table, which may be empty."""
+    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+    return database.execute(query, (name,)).fetchone() is not None
+
+
+def has_rows(database: sqlite3.Connection, table: str) -> bool:
+    """Whether a database has a table that is not empty."""
+    first = f"SELECT 1 FROM {table} LIMIT 1"
+    return has_table(database, table) and database.execute(first).fetchone() is not None
