@@ -141,3 +141,15 @@ def _sorted(text: str) -> str:
         return value
 
     return json.dumps(ordered(json.loads(text)))
+
+
+def test_the_notice_of_groups_names_where_a_job_keeps_them(tmp_path: Path) -> None:
+    with serving(tmp_path / "spool") as cluster:
+        job = GroupsJob(tmp_path, cluster.url)
+        job.write(DOCUMENTS, NESTED)
+        done = run("run", "nights.yaml", "--progress", "none", cwd=tmp_path)
+
+        assert "a group; the job keeps it in state.acls, which target.groups_ind" in done.stdout
+        assert "in another run" not in done.stdout
+    done = run("convert", "groups.xml", "-o", "out", "--to", "opensearch", cwd=tmp_path)
+    assert "a group; the run does not send them: --to gsa-groups does" in done.stdout
