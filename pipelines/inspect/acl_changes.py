@@ -8,6 +8,7 @@ import msgspec
 from feedferry.pipelines.folders.job_folders import find_run
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.printable import printable
+from feedferry.transforms.access.verdicts import token_text
 from feedferry.transforms.rules.acl_changes import ACL_CHANGES, ListedChange, read_changes
 
 _CHARS = 8
@@ -38,8 +39,9 @@ def _changes(paths: list[Path]) -> Iterator[ListedChange]:
 def change_rows(run: str) -> Iterator[str]:
     """Yield a line for each change: its kind, the document, who gains it, who loses it."""
     for change in changes_of(run):
-        who = [f"+{token}" for token in change.gained] + [f"-{token}" for token in change.lost]
-        words = f"{change.change:<{_CHARS}}  {change.url}  {' '.join(who)}"
+        who = [f"+{token_text(token)}" for token in change.gained]
+        who += [f"-{token_text(token)}" for token in change.lost]
+        words = f"{change.change:<{_CHARS}}  {change.url}  {', '.join(who)}"
         yield printable(words.rstrip())
 
 

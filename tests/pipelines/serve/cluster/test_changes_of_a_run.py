@@ -68,8 +68,8 @@ def test_a_job_that_widens_too_many_documents_stops_and_goes_on_with_another_lim
     assert (listed.returncode, listed.stdout.splitlines()) == (
         0,
         [
-            "wider     http://h.example/a  +gs:Default:board",
-            "narrower  http://h.example/c  -gs:Default:board",
+            "wider     http://h.example/a  +group board",
+            "narrower  http://h.example/c  -group board",
         ],
     )
     done = run("run", job, "--set", "safety.max_widened=1")
@@ -86,7 +86,8 @@ def test_a_job_that_widens_too_many_documents_stops_and_goes_on_with_another_lim
     assert report["acl_changes"] == {"wider": 1, "narrower": 1, "new": 1, "same": 1}
     page = (folder.parent.parent / "report.html").read_text("utf-8")
     assert "Documents that other people see" in page
-    assert "gs:Default:board" in page
+    assert "group board" in page
+    assert "gs:Default:board" not in page
     metrics = (tmp_path / "nights.prom").read_text("utf-8")
     assert 'acl_changes{job="nights",change="same"} 4' in metrics
 
