@@ -37,6 +37,7 @@ from feedferry.transforms.sinks.push.wire.opensearch.replies import (
 )
 from feedferry.transforms.sinks.push.wire.opensearch.results import (
     BULK_FILTER,
+    check_index,
     failure,
     judge,
 )
@@ -98,7 +99,10 @@ def write_groups(
 
 
 def find_groups(reader: ApplianceReader, members: Sequence[Member]) -> list[Member]:
-    """Return the groups of users and groups; the address of the reader is that of the index."""
+    """Return the groups of users and groups; the address of the reader is that of the index.
+
+    Raise ConfigError if there is no such index.
+    """
     _owned(reader.request("/_mapping"))
     tokens = tokens_of(members)
     found: dict[str, None] = {}
@@ -106,6 +110,7 @@ def find_groups(reader: ApplianceReader, members: Sequence[Member]) -> list[Memb
         wanted = tokens[first : first + _MOST_TOKENS]
         query = {"size": len(wanted), "query": {"terms": {"user": wanted}}, "_source": ["groups"]}
         response = reader.request("/_search", json_body(query), method="POST")
+        check_index(response, reader.appliance.url, "the address of target.groups_index")
         for hit in read_reply(response, SearchReply, _EXPECTED).hits.hits:
             found |= dict.fromkeys(msgspec.convert(hit.source["groups"], list[str]))
     principals = (

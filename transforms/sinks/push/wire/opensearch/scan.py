@@ -27,7 +27,12 @@ from feedferry.transforms.sinks.push.wire.opensearch.replies import (
     SortValue,
     read_reply,
 )
-from feedferry.transforms.sinks.push.wire.opensearch.results import failure, fix_of, words_of
+from feedferry.transforms.sinks.push.wire.opensearch.results import (
+    check_index,
+    failure,
+    fix_of,
+    words_of,
+)
 from feedferry.transforms.sinks.push.wire.opensearch.script_trial import (
     FIX,
     fault_of_scripts,
@@ -101,11 +106,15 @@ def list_documents(reader: ApplianceReader, datasource: str | None) -> Iterator[
 
 
 def find_versions(reader: ApplianceReader, url: str) -> Iterator[Record]:
-    """Yield the document of a URL in each datasource, with its ACL only, as searches find it."""
+    """Yield the document of a URL in each datasource, with its ACL only, as searches find it.
+
+    Raise ConfigError if the address is not that of an index.
+    """
     query = {"ids": {"values": [id_of(url)]}}
     fields = ["url", "datasource", *field_names()]
     body = json_body({"size": _PAGE_DOCUMENTS, "query": query, "_source": fields})
     response = reader.request(f"/_search?{_FILTER}", body, method="POST")
+    check_index(response, reader.appliance.url, "the address that documents are pushed to")
     for hit in read_reply(response, SearchReply, "a document").hits.hits:
         yield document_of(hit.source, hit.id, Provenance())
 
