@@ -430,7 +430,9 @@ class Pusher:
                 known_rejects=known,
             )
             steps = RunSteps(receipts.steps, receipts.add, claim=claim)
-            session = PushSession(settings, self.client, self._gate, steps=steps)
+            session = PushSession(
+                settings, self.client, self._gate, steps=steps, progress=self._progress
+            )
             session.chunks, session.root, session.folder = planned, root, folder
             error: Exception | None = None
             try:

@@ -104,6 +104,10 @@ class RunSession(Protocol):
         """Do a step, unless an earlier push has done it; return its reply."""
         ...
 
+    def show(self, progress: str) -> None:
+        """Show the progress of a step, until the step ends."""
+        ...
+
     def send(
         self,
         path: str,

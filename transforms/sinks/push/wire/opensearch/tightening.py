@@ -54,6 +54,7 @@ from feedferry.transforms.rules.acl_changes import (
     counts_text,
     read_counts,
 )
+from feedferry.transforms.sinks.push.model import count_records
 from feedferry.transforms.sinks.push.wire.body import RequestBody
 from feedferry.transforms.sinks.push.wire.opensearch.bulk_request import (
     bulk_path,
@@ -251,6 +252,8 @@ class _IndexComparison:
         if loads and any(index.fault for index in own_indexes(self.session, datasource).values()):
             return  # the feed replaces it
         self.documents += documents
+        compared, records = 0, sum(map(count_records, chunks))
+        self.session.show(f"compare {counted(records, 'record')}")
         with _own_folder(self.session.folder / _SPILL) as folder:
             by_id = self._versions(chunks, folder)
             while page := dict(islice(by_id, _PAGE_DOCUMENTS)):
@@ -258,6 +261,8 @@ class _IndexComparison:
                 documents -= len(decisions)
                 for id, versions in page.items():
                     self._add((datasource, id), decisions.get(id), versions, loads=loads)
+                compared += sum(map(len, page.values()))
+                self.session.show(f"compare {compared:,} of {counted(records, 'record')}")
         if loads:
             self.counts[AclChange.GONE] += documents
 
@@ -395,6 +400,7 @@ def _narrow(session: RunSession, indexes: RunIndexes, path: Path, expected: int)
         session.send(bulk_path(datasource, indexes), body)
         datasources[datasource] = None
         count += len(bodies)
+        session.show(f"narrow {count:,} of {counted(expected, 'document')}")
     if count != expected:
         raise _lost(path, count, expected)
     for datasource in datasources:
