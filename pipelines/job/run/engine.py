@@ -355,10 +355,13 @@ class JobRun:
                 keep_replaced(work, self.folder)
                 remember_acls(work / KEPT_ACLS, Path(options.acls_path))
                 keep_stated(work, Path(options.acls_path))
-                publish_groups(self.job.push, Path(options.acls_path), self.observer)
+                self._publish_groups(Path(options.acls_path))
             if self.conversion is not None and self.conversion.remote is not None:
                 self.conversion.remote.save_state()
             close_work_folder(work)
+
+    def _publish_groups(self, acls: Path) -> None:
+        publish_groups(self.job.push, acls, self.observer, job=self.job.name or acls.name)
 
     def _end(self, ending: Ending, phase: Phase) -> None:
         self._save(

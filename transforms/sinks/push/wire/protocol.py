@@ -179,7 +179,7 @@ class ApplianceReader(Protocol):
     def pause(self, seconds: float) -> None: ...
 
 
-WriteGroups = Callable[[ApplianceReader, Sequence[Membership] | None], Iterator[str]]
+WriteGroups = Callable[[ApplianceReader, Sequence[Membership] | None, str], Iterator[str]]
 
 
 class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
@@ -228,8 +228,9 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     `find_versions` yields the document of a URL in each datasource with the decision that it has.
 
     `takes_groups` returns whether the groups of a job are written to an appliance, too.
-    `write_groups` writes them where they have changed, and yields notices; None in place of groups
-    that are not all known removes them. `find_groups` returns the groups of users and groups.
+    `write_groups` writes those of a job where they have changed, and yields notices; None in place
+    of groups that are not all known removes them. `find_groups` returns the groups of users and
+    groups.
     """
 
     name: str
