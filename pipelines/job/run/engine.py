@@ -32,7 +32,10 @@ from feedferry.pipelines.convert.publication.state_update import (
     mark_unsure,
     remember,
 )
-from feedferry.pipelines.convert.publication.stated_update import keep_stated
+from feedferry.pipelines.convert.publication.stated_update import (
+    keep_stated,
+    notice_of_earlier_names,
+)
 from feedferry.pipelines.convert.publication.work_folder import (
     check_output,
     check_unused,
@@ -434,9 +437,17 @@ def _begun(job: Job, options: RunOptions, observer: Observer) -> Iterator[JobRun
         record = RunRecord(id=folder.name, job=job.name, started_at=now, replay=job.replay)
         if job.name is not None:
             record = next_generation(job.home.parent, record)
+            _notify_of_earlier_names(job, observer)
         record = write_run(folder, record)
         write_whole(folder / CONFIG, render(job).encode())
         yield JobRun(job, options, record, conversion, observer)
+
+
+def _notify_of_earlier_names(job: Job, observer: Observer) -> None:
+    runs = sum(record.phase is Phase.DONE for record in runs_of(job.home))
+    text = notice_of_earlier_names(job.convert, runs)
+    if text is not None and job.replay is None:
+        observer.notice(f"feedferry: {job.path}: transform: {text}", logging.WARNING)
 
 
 @contextmanager
