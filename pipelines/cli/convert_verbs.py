@@ -232,9 +232,9 @@ def plan(**words: object) -> int:
     """Show what a run would read, write, reject and lose.
 
     INPUT and the flags are those of convert, or INPUT is a job file, with --set and --profile.
-    Everything is read and converted, and nothing is stored: no chunk, no state, no lock. The
-    account is the one that the run will have. With --sample, a part of the input is converted, and
-    the account is an estimate.
+    Everything is read and converted, and nothing is stored. The account is the one that the run
+    will have. An index is asked who would see more documents, and who fewer. With --sample, the
+    account is an estimate.
 
     \b
     Examples:

@@ -8,6 +8,7 @@ import msgspec
 from feedferry.pipelines.folders.job_folders import find_run
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.printable import printable
+from feedferry.transforms.access.verdicts import token_text
 from feedferry.transforms.rules.acl_changes import ACL_CHANGES, ListedChange, read_changes
 
 _CHARS = 8
@@ -38,9 +39,14 @@ def _changes(paths: list[Path]) -> Iterator[ListedChange]:
 def change_rows(run: str) -> Iterator[str]:
     """Yield a line for each change: its kind, the document, who gains it, who loses it."""
     for change in changes_of(run):
-        who = [f"+{token}" for token in change.gained] + [f"-{token}" for token in change.lost]
-        words = f"{change.change:<{_CHARS}}  {change.url}  {' '.join(who)}"
-        yield printable(words.rstrip())
+        yield printable(f"{change.change:<{_CHARS}}  {change_text(change)}")
+
+
+def change_text(change: ListedChange) -> str:
+    """Return the document of a change, who gains it and who loses it."""
+    who = [f"+{token_text(token)}" for token in change.gained]
+    who += [f"-{token_text(token)}" for token in change.lost]
+    return f"{change.url}  {', '.join(who)}".rstrip()
 
 
 def change_lines(run: str) -> Iterator[str]:

@@ -17,6 +17,7 @@ from feedferry.transforms.formats.holding.adapt_rules import filtered
 from feedferry.transforms.formats.holding.hold import encode_contents, hold
 
 __all__ = [
+    "KEPT_GROUPS",
     "LEFT_OUT",
     "Adapted",
     "Adapter",
@@ -33,6 +34,11 @@ LEFT_OUT = {
     "documents-left-out": "a document; the target has groups only: leave it to another run",
 }
 """Codes of what is filtered because the target takes only documents, or only groups."""
+
+KEPT_GROUPS = (
+    "a group; the job keeps it in state.acls, which target.groups_index and feedferry access read"
+)
+"""What becomes of a group in a job that keeps groups, for a target that takes documents only."""
 
 
 def adapter(target: Target) -> Adapter:

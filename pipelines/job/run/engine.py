@@ -32,7 +32,10 @@ from feedferry.pipelines.convert.publication.state_update import (
     mark_unsure,
     remember,
 )
-from feedferry.pipelines.convert.publication.stated_update import keep_stated
+from feedferry.pipelines.convert.publication.stated_update import (
+    keep_stated,
+    notice_of_earlier_names,
+)
 from feedferry.pipelines.convert.publication.work_folder import (
     check_output,
     check_unused,
@@ -355,10 +358,13 @@ class JobRun:
                 keep_replaced(work, self.folder)
                 remember_acls(work / KEPT_ACLS, Path(options.acls_path))
                 keep_stated(work, Path(options.acls_path))
-                publish_groups(self.job.push, Path(options.acls_path), self.observer)
+                self._publish_groups(Path(options.acls_path))
             if self.conversion is not None and self.conversion.remote is not None:
                 self.conversion.remote.save_state()
             close_work_folder(work)
+
+    def _publish_groups(self, acls: Path) -> None:
+        publish_groups(self.job.push, acls, self.observer, job=self.job.name or acls.name)
 
     def _end(self, ending: Ending, phase: Phase) -> None:
         self._save(
@@ -431,9 +437,17 @@ def _begun(job: Job, options: RunOptions, observer: Observer) -> Iterator[JobRun
         record = RunRecord(id=folder.name, job=job.name, started_at=now, replay=job.replay)
         if job.name is not None:
             record = next_generation(job.home.parent, record)
+            _notify_of_earlier_names(job, observer)
         record = write_run(folder, record)
         write_whole(folder / CONFIG, render(job).encode())
         yield JobRun(job, options, record, conversion, observer)
+
+
+def _notify_of_earlier_names(job: Job, observer: Observer) -> None:
+    runs = sum(record.phase is Phase.DONE for record in runs_of(job.home))
+    text = notice_of_earlier_names(job.convert, runs)
+    if text is not None and job.replay is None:
+        observer.notice(f"feedferry: {job.path}: transform: {text}", logging.WARNING)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ def check_groups(push: PushSettings | None, acls: str | None) -> None:
         )
 
 
-def publish_groups(push: PushSettings | None, acls: Path, observer: Observer) -> None:
+def publish_groups(push: PushSettings | None, acls: Path, observer: Observer, *, job: str) -> None:
     """Write the groups that a job keeps to its target; this may be repeated.
 
     If a group is not known, the target has none: without one of its groups, a user would find
@@ -36,7 +36,7 @@ def publish_groups(push: PushSettings | None, acls: Path, observer: Observer) ->
     if kept.unknown is not None:
         observer.notice(f"feedferry: {acls}: {kept.unknown}", level)
     with ApplianceClient(appliance) as client:
-        for text in write(TargetReader(appliance, client), memberships):
+        for text in write(TargetReader(appliance, client), memberships, job):
             observer.notice(f"feedferry: {text}", level)
 
 

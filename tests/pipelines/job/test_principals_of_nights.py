@@ -176,3 +176,22 @@ def test_the_groups_of_a_feed_are_kept_with_their_new_names(tmp_path: Path, serv
     done = run("access", "bob", *KEPT, cwd=tmp_path)
     assert done.returncode == 2
     assert "the group 'staff', of which a membership was set aside" in done.stderr
+
+
+def test_a_step_that_is_added_later_is_said_once_not_to_reach_earlier_documents(
+    tmp_path: Path, served: Served
+) -> None:
+    job = MappedJob(tmp_path, served.url, FEED)
+    job.map(one="ann", two="bob")
+    path = tmp_path / "nights.yaml"
+    with_step = path.read_text()
+    path.write_text(with_step.partition("transform:")[0])
+    write_feed(tmp_path, document("x", acl("ann")), document("two", acl("bob")))
+    assert job.night() == 0
+    path.write_text(with_step)
+    words = "documents of 1 earlier run keep the users and groups that they were sent with"
+    for parts, is_said in ((document("z", acl("one")), True), (document("y", acl("two")), False)):
+        write_feed(tmp_path, parts)
+        done = run("run", "nights.yaml", "--progress", "none", cwd=tmp_path)
+        assert (done.returncode, words in done.stderr) == (0, is_said), done.stderr
+    assert job.readers() == {"two": ["bob"], "x": ["ann"], "y": ["bob"], "z": ["ann"]}

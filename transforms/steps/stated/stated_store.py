@@ -144,6 +144,17 @@ def has_stated(path: Path) -> bool:
         return has_rows(kept, DOCUMENTS_TABLE) or has_rows(kept, GROUPS_TABLE)
 
 
+def has_mapping(path: Path) -> bool:
+    """Whether a job has kept the stated ACLs of documents that were sent with other principals."""
+    if not path.exists():
+        return False
+    with closing(read_scratch(path)) as kept:
+        if not has_rows(kept, "mappings"):
+            return False
+        [digest] = kept.execute("SELECT digest FROM mappings").fetchone()
+    return bool(digest)
+
+
 def is_mapping_changed(path: Path, mapping: AclMapping | None) -> bool:
     """Whether documents of a job were sent with another mapping of principals."""
     if mapping is None or not has_stated(path):
