@@ -32,7 +32,7 @@ from feedferry.pipelines.serve.worker_process import SetAsideError, WorkerProces
 from feedferry.schemas.account import Account, Chunk, merge
 from feedferry.schemas.delivery import Delivery
 from feedferry.schemas.errors import ConfigError, SourceError, StoppedError
-from feedferry.schemas.feed import INCREMENTAL, check_datasource
+from feedferry.schemas.feed import CLEANUP, FULL, INCREMENTAL, check_datasource
 from feedferry.schemas.reject import UNKNOWN_ENCODING, UNKNOWN_FORMAT, UNREADABLE
 from feedferry.schemas.span import Span
 from feedferry.schemas.units import counted
@@ -41,6 +41,7 @@ from feedferry.transforms.conversion.convert import convert_on
 from feedferry.transforms.conversion.file_spans import begin
 from feedferry.transforms.conversion.full_feeds import DELETIONS
 from feedferry.transforms.formats import GSA_FEED, Format, by_name
+from feedferry.transforms.rules.adapt import GROUPS_LEFT_OUT
 from feedferry.transforms.sinks.push.model import count_records
 from feedferry.transforms.sinks.push.wire.protocol import ApplianceProtocol
 from feedferry.transforms.sources.spool import is_whole, spans_of
@@ -51,6 +52,7 @@ _DELIVERY = "delivery.json"
 _LEFT_OUT = "left-out.xml"
 _LEFT_OUT_NOW = "left-out-now.xml"
 _REJECTS = "rejects"
+_NO_GROUPS = "no-groups.xml"
 _DELETIONS = ": documents left out"
 
 Convert = Callable[[list[Span], Settings, int], Account]
@@ -88,10 +90,13 @@ class DeliveryRuns:
         self.acls = GatewayAcls.of(self.spool, self.options) if has_decisions else None
 
     def format_for(self, delivery: Delivery) -> Format | None:
-        """Return the format in which the appliance takes a delivery, None for groups if in none."""
+        """Return the format of the run of a delivery, None for groups that have no place.
+
+        For a target with decisions, the run keeps the groups, and sends none of them.
+        """
         is_taken = self.protocol.endpoint_of(delivery.format) is not None
         format_ = by_name(delivery.format)
-        if is_taken or format_.holds_only_memberships:
+        if is_taken or (format_.holds_only_memberships and self.acls is None):
             return format_ if is_taken else None
         return by_name(self.protocol.default_format)
 
@@ -171,8 +176,7 @@ class DeliveryRuns:
 
     def _needs_deletions(self, delivery: Delivery) -> bool:
         """Whether a full feed is for an appliance without full feeds."""
-        is_feed = not by_name(delivery.format).holds_only_memberships
-        is_full = is_feed and is_whole(delivery)
+        is_full = is_whole(delivery) and not _has_only_groups(delivery)
         return is_full and not self.protocol.has_full_feeds
 
     def _spans_of(self, delivery: Delivery, later: Sequence[Delivery], work: Path) -> list[Span]:
@@ -185,6 +189,8 @@ class DeliveryRuns:
                 deletions.append(Span(source=source, path=str(path), format=GSA_FEED.name))
             delivery = replace(delivery, feedtype=INCREMENTAL)
         spool = Span(source=str(self.spool), path=str(self.spool))
+        if delivery.feedtype == CLEANUP:
+            delivery, spool = _written_cleanup(delivery, work), replace(spool, path=str(work))
         return [*deletions, *spans_of([delivery, *later], spool, first=len(deletions))]
 
     def _write_deletions(self, delivery: Delivery, path: Path) -> int:
@@ -230,8 +236,8 @@ class DeliveryRuns:
         for code in (UNKNOWN_ENCODING, UNKNOWN_FORMAT):
             for sample in account.reject_samples.get(code, ()):
                 raise SetAsideError(sample.message)
-        if not is_whole(delivery):
-            return
+        if not is_whole(delivery) or (self.acls is not None and _has_only_groups(delivery)):
+            return  # a group of which a membership is rejected is kept as unknown
         if self.acls is None:
             kinds = account.rejected.items()
             missing = sum(count for action, count in kinds if action not in DELETIONS)
@@ -252,7 +258,11 @@ class DeliveryRuns:
             _log.info("%s", f"{label}: {left_out} documents that it leaves out are deleted")
         if changed := count_changed(chunks):
             _log.info("%s", f"{label}: {counted(changed, 'earlier document')} with a new ACL")
-        for notice in account.notices.values():
+        filtered, notices = {**account.filter_codes}, {**account.notices}
+        if self.acls is not None and (groups := filtered.pop(GROUPS_LEFT_OUT, 0)):
+            del notices[GROUPS_LEFT_OUT]
+            _log.info("%s", f"{label}: {counted(groups, 'group')} kept in {self.acls.path}")
+        for notice in notices.values():
             _log.info("%s", f"{notice.first.message}; {notice.count} in all")
         for field, loss in account.losses.items():
             first = loss.samples[0]
@@ -260,8 +270,8 @@ class DeliveryRuns:
                 "%s",
                 f"{label}: without {field}: {loss.count}, as {first.url}: {first.detail}",
             )
-        if account.filtered:
-            _log.info("%s", f"{label}: {_format_counts(account.filter_codes)} left out")
+        if filtered:
+            _log.info("%s", f"{label}: {_format_counts(filtered)} left out")
         if account.rejected:
             nothing = "" if account.chunks else "; no record is sent"
             _log.warning(
@@ -276,6 +286,16 @@ def names(delivery: Delivery, later: Sequence[Delivery]) -> str:
     if not later:
         return name(delivery)
     return f"deliveries {delivery.ordinal} to {later[-1].ordinal}"
+
+
+def _has_only_groups(delivery: Delivery) -> bool:
+    return by_name(delivery.format).holds_only_memberships
+
+
+def _written_cleanup(delivery: Delivery, work: Path) -> Delivery:
+    """Write the removal of all groups of a groupsource as a full feed without groups."""
+    size = (work / _NO_GROUPS).write_bytes(b"<xmlgroups/>\n")
+    return replace(delivery, path=_NO_GROUPS, bytes=size, feedtype=FULL)
 
 
 def count_changed(chunks: Iterable[Chunk]) -> int:

@@ -35,11 +35,11 @@ class DeliveryOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """The outcome of a delivery.
 
     `accepted` and `refused` count records by the reply of the appliance, `rejected` and `filtered`
-    count records that were not sent, `losses` what records were sent without. Of the rejected
-    documents, `withheld` are shown to no user; `waiting` are forwarded so until the ACL of a parent
-    arrives. `changed` counts documents of earlier deliveries that got a new decision. `decided`
-    says that the appliance got decisions of ACLs. The counts are those of a run, which has
-    forwarded the deliveries `together`, too. `at` is a time in RFC 3339.
+    count records that were not sent, `groups` those that are kept, `losses` what records were sent
+    without. Of the rejected documents, `withheld` are shown to no user; `waiting` are forwarded so
+    until the ACL of a parent arrives. `changed` counts documents of earlier deliveries that got a
+    new decision. `decided` says that the appliance got decisions of ACLs. The counts are those of a
+    run, which has forwarded the deliveries `together`, too. `at` is a time in RFC 3339.
     """
 
     ordinal: int
@@ -48,6 +48,7 @@ class DeliveryOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     refused: int = 0
     rejected: int = 0
     filtered: int = 0
+    groups: int = 0
     losses: dict[str, int] = {}
     withheld: int = 0
     waiting: int = 0

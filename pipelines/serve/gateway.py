@@ -21,6 +21,7 @@ from typing import Self
 from msgspec.structs import replace
 
 from feedferry.pipelines.folders.manifest import read_manifest, receipts_folder
+from feedferry.pipelines.job.run.groups_phase import publish_groups
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.pipelines.push.record import record_push
 from feedferry.pipelines.report.conversion_report import read_report
@@ -53,6 +54,7 @@ from feedferry.schemas.record import Action
 from feedferry.transforms.conversion.span_account import WAITS
 from feedferry.transforms.formats import by_name
 from feedferry.transforms.net.retry import RetryPolicy
+from feedferry.transforms.rules.adapt import GROUPS_LEFT_OUT
 from feedferry.transforms.sinks.push.model import (
     ERASING_FEEDTYPES,
     ResponseMeaning,
@@ -112,8 +114,11 @@ def check_forwarding(appliance: Appliance, options: ConvertOptions) -> None:
 
 def _is_joined(delivery: Delivery) -> bool:
     """Whether a delivery may be forwarded in a run with others."""
-    is_feed = delivery.path is not None and not by_name(delivery.format).holds_only_memberships
-    return is_feed and not delivery.profile and not is_whole(delivery)
+    return delivery.path is not None and not delivery.profile and not is_whole(delivery)
+
+
+def _note(text: str, level: int) -> None:
+    _log.log(level, "%s", text.removeprefix("feedferry: "))
 
 
 class Gateway(SpoolConsumer):
@@ -313,7 +318,7 @@ class Gateway(SpoolConsumer):
         if to_format is None:
             _log.info("%s: groups, which the appliance does not take; left out", name(delivery))
             return DeliveryOutcome(delivery.ordinal, ForwardState.LEFT_OUT)
-        if delivery.feedtype == CLEANUP:
+        if delivery.feedtype == CLEANUP and self.runs.acls is None:
             verdict = judge_response(self._protocol, pusher.client.cleanup(delivery.datasource))
             if verdict.meaning is not ResponseMeaning.ACCEPTED:
                 raise TargetError(verdict.message)
@@ -336,15 +341,19 @@ class Gateway(SpoolConsumer):
         if pushed.stopped is not None:
             raise TargetError(pushed.stopped)
         self.runs.remember(delivery)
+        if self.runs.acls is not None:
+            publish_groups(self.settings, self.runs.acls.path, _note)
         account = read_report(root).account
         notices = {code: notice.count for code, notice in account.notices.items()}
+        groups = account.filter_codes.get(GROUPS_LEFT_OUT, 0)
         outcome = DeliveryOutcome(
             delivery.ordinal,
             ForwardState.FORWARDED,
             accepted=sum(chunk.accepted for chunk in pushed.outcomes),
             refused=sum(chunk.refused for chunk in pushed.outcomes),
             rejected=sum(account.rejected.values()),
-            filtered=sum(account.filtered.values()),
+            filtered=sum(account.filtered.values()) - groups,
+            groups=groups,
             losses={field: loss.count for field, loss in account.losses.items()},
             withheld=notices.get("withheld", 0),
             waiting=notices.get(WAITS, 0),

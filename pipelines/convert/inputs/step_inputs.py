@@ -26,9 +26,9 @@ from feedferry.transforms.steps.kept_acls import CHANGED_ACLS
 class SpanInputs(msgspec.Struct, frozen=True, dict=True):
     """Reads spans of files; each call reads them again. `accepted` are the known rejects.
 
-    Of the spans of other sources, which have `configs`, only ACLs that others inherit are read, for
-    a `target` that needs decisions. The target names the feeds of the `run`, too. `kept_acls` is
-    the file of its job.
+    Groups feeds are left out: no damaged part of one is an ACL. Of the spans of other sources,
+    which have `configs`, only ACLs that others inherit are read, for a `target` that needs
+    decisions. The target names the feeds of the `run`, too. `kept_acls` is the file of its job.
     """
 
     spans: Iterable[Span]
@@ -41,6 +41,8 @@ class SpanInputs(msgspec.Struct, frozen=True, dict=True):
 
     def records(self) -> Generator[ReadResult, None, None]:
         for span in self.spans:
+            if (format_ := find_format(span.format)) and format_.holds_only_memberships:
+                continue
             if span.source not in self.configs:
                 yield from read_spans([span], self.reading)
             elif (acls := self._acls(span)) is not None:
@@ -95,7 +97,8 @@ class SpanInputs(msgspec.Struct, frozen=True, dict=True):
         return {span.source: span for span in members}
 
     def file(self, path: Path) -> Iterable[ReadResult]:
-        return self._files([str(path)], "a groups feed").records()
+        groups = self._files([str(path)], "a groups feed")
+        return read_spans(groups.spans, groups.reading)
 
     def is_accepted(self, reject: Reject) -> bool:
         return entry_of(reject) in self.accepted

@@ -355,7 +355,7 @@ class JobRun:
                 keep_replaced(work, self.folder)
                 remember_acls(work / KEPT_ACLS, Path(options.acls_path))
                 keep_stated(work, Path(options.acls_path))
-                publish_groups(self.job.push, Path(options.acls_path), self.observer)
+                publish_groups(self.job.push, Path(options.acls_path), self.observer.notice)
             if self.conversion is not None and self.conversion.remote is not None:
                 self.conversion.remote.save_state()
             close_work_folder(work)

@@ -13,62 +13,21 @@ from feedferry.pipelines.serve.forward_journal import (
 from feedferry.pipelines.serve.retry import retry
 from feedferry.schemas.errors import BusyError, ConfigError
 from feedferry.transforms.sinks.push.model import ApplianceResponse, ChunkPart
-from feedferry.transforms.sinks.push.wire.address import parse_target
 from feedferry.transforms.sinks.push.wire.client import ApplianceClient
 from feedferry.transforms.steps.kept_acls import count_kept
 from support.archives import gsa_feed
+from support.gateway_nights import HOST, Night, acl, below, page
 from support.gateways import GatewayRun
-from support.index_searches import found_by
 from support.ports import kept_port
-from support.served import Served, serving
-from support.spools import HandSpool
+from support.served import serving
 
 pytestmark = pytest.mark.slow
-
-HOST = "http://h.example/"
-
-
-def acl(path: str, user: str) -> str:
-    """Return an ACL alone from which others may inherit."""
-    return (
-        f'<acl url="{HOST}{path}" inheritance-type="child-overrides">'
-        f'<principal scope="user" access="permit">{user}</principal></acl>'
-    )
-
-
-def below(parent: str) -> str:
-    return f'<acl inherit-from="{HOST}{parent}"/>'
-
-
-def page(path: str, inside: str = "", *, mimetype: str = "text/plain", text: str = "text") -> str:
-    content = f"<content>{text}</content>"
-    return f'<record url="{HOST}{path}" mimetype="{mimetype}">{inside}{content}</record>'
-
-
-class Night:
-    """A spool, the gateway of it, and the index that it fills."""
-
-    def __init__(self, folder: Path, target: Served) -> None:
-        self.spool = HandSpool(folder / "spool")
-        self.url = f"{target.url}/intranet"
-        self.appliance = parse_target(self.url)
-        self.acls = folder / "spool" / "forward" / "state.acls"
-
-    def forward(self) -> GatewayRun:
-        return GatewayRun(self.spool, appliance=self.appliance).to_the_end()
-
-    def posted(self, *items: str, source: str = "docs", feedtype: str = "incremental") -> None:
-        self.spool.feed(gsa_feed(*items, datasource=source, feedtype=feedtype), source, feedtype)
-
-    def seen(self) -> dict[str, list[str]]:
-        """Return the documents that users find."""
-        return {user: found_by(self.url, user, base=HOST) for user in ("ann", "bob")}
 
 
 @pytest.fixture
 def night(tmp_path: Path) -> Iterator[Night]:
     with serving(tmp_path / "new") as target:
-        yield Night(tmp_path, target)
+        yield Night(tmp_path, target.url)
 
 
 def damaged(name: str) -> str:
@@ -166,15 +125,6 @@ def test_content_that_is_no_text_is_left_out_and_counted(night: Night) -> None:
     assert any("without content: 1" in line for line in run.remarks)
 
 
-def test_groups_stay_in_the_spool_and_that_is_reported(night: Night) -> None:
-    night.spool.groups(b"<xmlgroups/>")
-    run = night.forward()
-    assert last(run).state is ForwardState.LEFT_OUT
-    assert run.remarks == [
-        "delivery 1 of 'ldap': groups, which the appliance does not take; left out"
-    ]
-
-
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Answer requests whose path has a word with the status 503; an empty word has none."""
@@ -208,7 +158,7 @@ def test_acls_are_kept_when_a_delivery_is_forwarded_and_not_before(
 def test_a_delivery_that_is_held_back_holds_back_all_others(tmp_path: Path) -> None:
     with kept_port() as port:
         with serving(tmp_path / "new", "--port", str(port)) as target:
-            night = Night(tmp_path, target)
+            night = Night(tmp_path, target.url)
             night.posted(acl("folder/", "ann"), source="folders")
             night.posted(page("folder/a", below("folder/")))
             night.forward()
