@@ -21,10 +21,11 @@ from feedferry.pipelines.convert.inputs.step_inputs import prepare_steps
 from feedferry.pipelines.convert.publication.account_checks import check_account
 from feedferry.pipelines.convert.publication.publish import publish
 from feedferry.pipelines.convert.publication.stated_update import store_stated
+from feedferry.pipelines.folders.gateway_folders import FORWARD
 from feedferry.pipelines.folders.locks import WORK
 from feedferry.pipelines.folders.manifest import REPORT, read_manifest
 from feedferry.pipelines.options.convert_options import ConvertOptions
-from feedferry.pipelines.serve.forward_journal import FOLDER, ForwardJournal, run_folder
+from feedferry.pipelines.serve.forward_journal import ForwardJournal, run_folder
 from feedferry.pipelines.serve.gateway_acls import GatewayAcls
 from feedferry.pipelines.serve.rehearsal.index import INDEX_FILE, open_index, write_deletions
 from feedferry.pipelines.serve.spool_consumer import name
@@ -55,14 +56,25 @@ _REJECTS = "rejects"
 _NO_GROUPS = "no-groups.xml"
 _DELETIONS = ": documents left out"
 
+
+class PartialFeedError(SetAsideError):
+    """A full feed cannot be forwarded as a whole, as records of it are rejected or refused."""
+
+
 Convert = Callable[[list[Span], Settings, int], Account]
 """Converts the spans of a delivery, none larger than a number of bytes."""
 
 
 def convert_spans(spans: list[Span], settings: Settings, span_bytes: int) -> Account:
-    """Convert the spans of a delivery, in parts, and the ACLs whose decisions it changes."""
+    """Convert the spans of a delivery, in parts, and the ACLs whose decisions it changes.
+
+    Where ACLs are kept, those that a damaged part of a single delivery may have replaced are
+    unknown, and documents below them are withheld: if it were set aside, the target would show
+    earlier versions. Several deliveries raise StoppedError, and are converted one by one.
+    """
     begin_file = partial(begin, span_bytes=span_bytes, options=settings.reading)
-    changed = prepare_steps(spans, settings, run=settings.writing.run)
+    settles = settings.kept_acls is not None and len(spans) == 1
+    changed = prepare_steps(spans, settings, run=settings.writing.run, settles_doubts=settles)
     begun = (part for span in (*changed, *spans) for part in begin_file(span))
     return merge(account for part in begun for account in convert_on(part, settings))
 
@@ -84,7 +96,7 @@ class DeliveryRuns:
     journal: Callable[[], ForwardJournal]
 
     def __post_init__(self) -> None:
-        self._folder = self.spool / FOLDER
+        self._folder = self.spool / FORWARD
         self._index = self.spool / INDEX_FILE
         has_decisions = by_name(self.protocol.default_format).needs_decisions
         self.acls = GatewayAcls.of(self.spool, self.options) if has_decisions else None
@@ -137,6 +149,8 @@ class DeliveryRuns:
         try:
             account = self.worker.run(self.convert_spans, *arguments, size=sum(sizes))
         except StoppedError as exc:  # an ACL inherits from a doubtful one of the same delivery
+            if self.acls is not None:  # of another delivery, or a groups feed of a step is damaged
+                raise
             raise SetAsideError(exc.text) from exc
         self._check(account, delivery)
         if self.acls is not None:
@@ -245,7 +259,7 @@ class DeliveryRuns:
             missing = sum(hole.count for hole in account.holes)
         if missing:
             (first, *_), *_ = account.reject_samples.values()
-            raise SetAsideError(
+            raise PartialFeedError(
                 f"a full feed with {counted(missing, 'reject')}, as {first.message}; expected all"
                 " of it, as it deletes what it leaves out"
             )

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import msgspec
 
+from feedferry.pipelines.folders.gateway_folders import FORWARD
 from feedferry.transforms.storage.atomic import writing
 from feedferry.transforms.storage.files.journal import DISK, Disk, Journal
-
-FOLDER = "forward"
-"""The folder of a spool with the journal, and the runs that have rejects."""
 
 FILE_NAME = "forwarded.jsonl"
 
@@ -69,7 +67,7 @@ class ForwardJournal:
     """
 
     def __init__(self, spool: Path, *, disk: Disk = DISK) -> None:
-        self.path = path = spool / FOLDER / FILE_NAME
+        self.path = path = spool / FORWARD / FILE_NAME
         self.last = self.last_decided = 0
         self.set_aside: dict[int, DeliveryOutcome] = {}
         self._open: set[int] = set()  # of those up to the last
@@ -112,4 +110,4 @@ class ForwardJournal:
 
 def run_folder(spool: Path, ordinal: int) -> Path:
     """Return the folder of the run that forwards a delivery."""
-    return spool / FOLDER / f"{ordinal:012d}"
+    return spool / FORWARD / f"{ordinal:012d}"

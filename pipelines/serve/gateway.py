@@ -28,6 +28,7 @@ from feedferry.pipelines.report.conversion_report import read_report
 from feedferry.pipelines.serve.delivery_runs import (
     Convert,
     DeliveryRuns,
+    PartialFeedError,
     convert_spans,
     count_changed,
 )
@@ -48,7 +49,7 @@ from feedferry.schemas.errors import (
     StoppedError,
     TargetError,
 )
-from feedferry.schemas.feed import CLEANUP, FULL, REPLACE
+from feedferry.schemas.feed import CLEANUP, FULL, INCREMENTAL, REPLACE
 from feedferry.schemas.receipt import ChunkState
 from feedferry.schemas.record import Action
 from feedferry.transforms.conversion.span_account import WAITS
@@ -85,6 +86,7 @@ MAX_TOGETHER_BYTES = 32 << 20
 
 _log = logging.getLogger(__name__)
 _MAX_SET_ASIDE = 1000
+_AS_INCREMENTAL = "forwarded as an incremental feed, which deletes nothing; post it again, whole"
 
 
 def check_forwarding(appliance: Appliance, options: ConvertOptions) -> None:
@@ -113,8 +115,12 @@ def check_forwarding(appliance: Appliance, options: ConvertOptions) -> None:
 
 
 def _is_joined(delivery: Delivery) -> bool:
-    """Whether a delivery may be forwarded in a run with others."""
-    return delivery.path is not None and not delivery.profile and not is_whole(delivery)
+    """Whether a delivery may be forwarded in a run with others.
+
+    Groups are not: a run joins the members of a group, and a later delivery replaces them.
+    """
+    is_feed = delivery.path is not None and not by_name(delivery.format).holds_only_memberships
+    return is_feed and not delivery.profile and not is_whole(delivery)
 
 
 def _note(text: str, level: int) -> None:
@@ -323,7 +329,16 @@ class Gateway(SpoolConsumer):
             if verdict.meaning is not ResponseMeaning.ACCEPTED:
                 raise TargetError(verdict.message)
             return DeliveryOutcome(delivery.ordinal, ForwardState.FORWARDED)
-        outcome = self._push(delivery, self.runs.convert(delivery, to_format, later), pusher)
+        try:
+            outcome = self._push(delivery, self.runs.convert(delivery, to_format, later), pusher)
+        except PartialFeedError as exc:
+            if self.runs.acls is None:
+                raise
+            # Earlier versions of its documents may be open to users whom it does not permit.
+            part = replace(delivery, feedtype=INCREMENTAL)
+            outcome = self._push(part, self.runs.convert(part, to_format), self._open_pusher())
+            _log.warning("%s", f"{name(delivery)}: {exc}; {_AS_INCREMENTAL}")
+            outcome = replace(outcome, reason=f"{exc}; {_AS_INCREMENTAL}")
         return replace(outcome, together=tuple(each.ordinal for each in later))
 
     def _push(self, delivery: Delivery, root: Path, pusher: Pusher) -> DeliveryOutcome:
@@ -337,7 +352,7 @@ class Gateway(SpoolConsumer):
         if any(chunk.state is not ChunkState.ACCEPTED for chunk in pushed.outcomes):
             record_push(root, pushed, self.settings)
         if any(self._is_lost(outcome) for outcome in pushed.outcomes):
-            raise SetAsideError(f"{pushed.stopped}; its records are in {root}/rejects/")
+            raise PartialFeedError(f"{pushed.stopped}; its records are in {root}/rejects/")
         if pushed.stopped is not None:
             raise TargetError(pushed.stopped)
         self.runs.remember(delivery)

@@ -23,6 +23,10 @@ def acl(path: str, user: str) -> str:
     )
 
 
+def permit(user: str) -> str:
+    return f'<acl><principal scope="user" access="permit">{user}</principal></acl>'
+
+
 def below(parent: str) -> str:
     return f'<acl inherit-from="{HOST}{parent}"/>'
 

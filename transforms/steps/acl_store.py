@@ -9,7 +9,8 @@ incomplete statement:
 - A membership: its group, in any namespace, by each name that a step may have given it. One
   without a name makes all groups doubtful.
 
-A run stops where an ACL inherits from a doubtful one, or where groups are doubtful.
+A run stops where an ACL inherits from a doubtful one, or where groups are doubtful. Inputs may
+settle the doubts about ACLs instead: doubtful ones from which others may inherit become unknown.
 
 The file of a run of a job begins with the ACLs that the job keeps (see `kept_acls`).
 """
@@ -44,6 +45,7 @@ from feedferry.transforms.steps.kept_acls import (
     map_documents,
     parent_url,
     read_doubts,
+    settle_doubts,
     write_changed,
     write_kept,
 )
@@ -287,11 +289,15 @@ def _store_records(
     for item in stated:
         for result in steps.results([item]):
             acls.add(result, item)
-    acls.check()
+    doubt = acls.find_doubt()
+    if doubt is not None and not inputs.settles_doubts:
+        raise doubt
     if inputs.kept_acls is not None:
         if inputs.sends_decisions:
             database.execute(f"PRAGMA user_version = {_KEEPS_HEIRS}")
             write_changed(database, path.with_name(CHANGED_ACLS), after=acls.begin)
+        if doubt is not None:
+            settle_doubts(database)
         kept, before = path.with_name(KEPT_ACLS), inputs.kept_acls
         write_kept(database, kept, before=before, has_heirs=inputs.sends_decisions)
 
@@ -344,18 +350,19 @@ class _Acls:
                 row = self._number, msgspec.msgpack.encode(replace(result, data=b""))
                 self._database.execute("INSERT INTO doubts VALUES (?, ?)", row)
 
-    def check(self) -> None:
-        """Raise StoppedError if an ACL inherits from one that may have been replaced."""
+    def find_doubt(self) -> StoppedError | None:
+        """Return an error if an ACL inherits from one that may have been replaced."""
         doubts = read_doubts(self._database)
         last = next((each for each in doubts if not self._inputs.is_accepted(each[1])), None)
         if last is None:
-            return
+            return None
         number, reject = last
         heirs = "FROM acls WHERE acl NOT NULL AND parent NOT NULL AND number > ?"
         query = f"SELECT DISTINCT parent, datasource {heirs}"
         for parent, datasource in self._database.execute(query, (self.begin,)):
             if self._database.execute(_IS_DOUBTFUL, (parent, datasource, number)).fetchone():
-                raise _doubtful(reject, f"a newer ACL of {parent!r}, from which others inherit")
+                return _doubtful(reject, f"a newer ACL of {parent!r}, from which others inherit")
+        return None
 
     def _enter(self, feed: Provenance | FeedHeader) -> None:
         """Begin a feed; a full one removes the ACLs that the job has kept of its datasource.

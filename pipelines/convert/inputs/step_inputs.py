@@ -38,6 +38,7 @@ class SpanInputs(msgspec.Struct, frozen=True, dict=True):
     target: Target | None = None
     kept_acls: Path | None = None
     run: str = ""
+    settles_doubts: bool = False
 
     def records(self) -> Generator[ReadResult, None, None]:
         for span in self.spans:
@@ -119,8 +120,12 @@ class SpanInputs(msgspec.Struct, frozen=True, dict=True):
         return SpanInputs(spans, msgspec.structs.replace(self.reading, batch_records=0))
 
 
-def prepare_steps(spans: Iterable[Span], settings: Settings, *, run: str = "") -> list[Span]:
+def prepare_steps(
+    spans: Iterable[Span], settings: Settings, *, run: str = "", settles_doubts: bool = False
+) -> list[Span]:
     """Store what the steps of a run need to know of all records, in the folder of the run.
+
+    A run that `settles_doubts` does not stop where an ACL inherits from a doubtful one.
 
     Return a span with the ACLs of earlier runs whose decisions have changed, if there are any. It
     comes before all others: a new version of one of its documents counts. Raise StoppedError if the
@@ -136,6 +141,7 @@ def prepare_steps(spans: Iterable[Span], settings: Settings, *, run: str = "") -
         settings.target,
         None if settings.kept_acls is None else Path(settings.kept_acls),
         run,
+        settles_doubts,
     )
     settings.steps.prepare(inputs, settings.local)
     changed = settings.local / CHANGED_ACLS

@@ -52,6 +52,7 @@ def test_groups_of_several_sources_are_kept_and_written_to_an_index(
     found = run("access", "bob", "--groups-feed", str(night.acls))
     assert "gs:Default:staff" in found.stdout
 
+    post(night, group("staff", "ann", "bob"))
     post(night, group("staff", "bob"))
     post(night, group("board", "bob"), source="hr")
     night.forward()
