@@ -21,6 +21,7 @@ from feedferry.pipelines.convert.inputs.source_runs import (
     settings_of,
 )
 from feedferry.pipelines.convert.inputs.step_inputs import prepare_steps
+from feedferry.pipelines.folders.gateway_folders import acls_in, find_spool
 from feedferry.pipelines.folders.manifest import MANIFEST, Manifest, read_manifest
 from feedferry.pipelines.folders.remote_runs import holds_run, opened_remote
 from feedferry.pipelines.inspect.inspection import parse
@@ -48,8 +49,9 @@ class CompareInput:
 
     The folder of a run is read as its chunks. With a `target`, the records are adapted to that
     format; losses are left out. If the target needs decisions, the records are converted as in a
-    run: the steps are applied, and a document that is rejected is shown to no user. Standard input
-    is copied to `folder`.
+    run: the steps are applied, and a document that is rejected is shown to no user. Those of the
+    spool of a gateway inherit from the ACLs that it keeps, too. Standard input is copied to
+    `folder`.
     """
 
     def __init__(
@@ -78,8 +80,11 @@ class CompareInput:
         self._steps: Callable[[], AppliedSteps] = lambda: AppliedSteps(())
         if needs_decisions:
             work = Path(tempfile.mkdtemp(prefix="steps-", dir=folder))
+            spool = find_spool(self.names[0]) if len(self.names) == 1 else None
+            if spool is not None and acls_in(spool).exists():
+                options = replace(options, kept_acls=str(acls_in(spool)))
             settings = settings_of(options, read_known_urls(options), work, {})
-            prepare_steps(self._spans, settings)
+            prepare_steps(self._spans, settings, settles_doubts=spool is not None)
             self._target = settings.target
             self._steps = partial(settings.steps.make, work)
 
