@@ -5,9 +5,8 @@ They change when a delivery is forwarded, so deliveries for such a target have o
 
 import filecmp
 import os
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -91,7 +90,6 @@ class GatewayAcls(msgspec.Struct, frozen=True):
                 return False
             remember_acls(self.path, written)
         keep_stated(work, written)
-        with closing(sqlite3.connect(written)) as kept, kept:
-            settle_doubts(kept)
+        settle_doubts(written)
         os.replace(written, after)
         return True

@@ -45,7 +45,6 @@ from feedferry.transforms.steps.kept_acls import (
     map_documents,
     parent_url,
     read_doubts,
-    settle_doubts,
     write_changed,
     write_kept,
 )
@@ -88,6 +87,9 @@ SELECT 1 FROM acls WHERE url = ?1 AND acl <> x'C0' AND number <= ?3 AND (
     datasource = ?2
     OR NOT EXISTS (SELECT 1 FROM acls WHERE url = ?1 AND datasource = ?2 AND {_MAY_BE_PARENT})
 )
+"""
+_SETTLE = """
+UPDATE acls SET acl = NULL WHERE is_parent AND number <= (SELECT max(number) FROM doubts)
 """
 _KEEPS_HEIRS = 1
 """The version of a file whose job keeps the ACLs that inherit."""
@@ -289,15 +291,13 @@ def _store_records(
     for item in stated:
         for result in steps.results([item]):
             acls.add(result, item)
-    doubt = acls.find_doubt()
-    if doubt is not None and not inputs.settles_doubts:
-        raise doubt
+    is_doubtful = acls.check()
     if inputs.kept_acls is not None:
         if inputs.sends_decisions:
             database.execute(f"PRAGMA user_version = {_KEEPS_HEIRS}")
             write_changed(database, path.with_name(CHANGED_ACLS), after=acls.begin)
-        if doubt is not None:
-            settle_doubts(database)
+        if is_doubtful:
+            database.execute(_SETTLE)
         kept, before = path.with_name(KEPT_ACLS), inputs.kept_acls
         write_kept(database, kept, before=before, has_heirs=inputs.sends_decisions)
 
@@ -350,19 +350,24 @@ class _Acls:
                 row = self._number, msgspec.msgpack.encode(replace(result, data=b""))
                 self._database.execute("INSERT INTO doubts VALUES (?, ?)", row)
 
-    def find_doubt(self) -> StoppedError | None:
-        """Return an error if an ACL inherits from one that may have been replaced."""
+    def check(self) -> bool:
+        """Raise StoppedError if an ACL inherits from one that may have been replaced.
+
+        If the inputs settle doubts, return whether one does.
+        """
         doubts = read_doubts(self._database)
         last = next((each for each in doubts if not self._inputs.is_accepted(each[1])), None)
         if last is None:
-            return None
+            return False
         number, reject = last
         heirs = "FROM acls WHERE acl NOT NULL AND parent NOT NULL AND number > ?"
         query = f"SELECT DISTINCT parent, datasource {heirs}"
         for parent, datasource in self._database.execute(query, (self.begin,)):
             if self._database.execute(_IS_DOUBTFUL, (parent, datasource, number)).fetchone():
-                return _doubtful(reject, f"a newer ACL of {parent!r}, from which others inherit")
-        return None
+                if self._inputs.settles_doubts:
+                    return True
+                raise _doubtful(reject, f"a newer ACL of {parent!r}, from which others inherit")
+        return False
 
     def _enter(self, feed: Provenance | FeedHeader) -> None:
         """Begin a feed; a full one removes the ACLs that the job has kept of its datasource.

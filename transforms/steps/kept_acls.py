@@ -362,13 +362,16 @@ def count_kept(path: Path) -> tuple[int, int]:
     return int(known), int(unknown)
 
 
-def settle_doubts(database: sqlite3.Connection) -> None:
-    """Make ACLs unknown that are doubtful, so that documents below them stop no run.
+def settle_doubts(path: Path) -> None:
+    """Make ACLs unknown that are doubtful, so that a later run with documents below does not stop.
 
     This may be repeated.
     """
-    database.execute(_SETTLE)
-    database.execute("DELETE FROM doubts")
+    if not path.exists():
+        return
+    with closing(sqlite3.connect(path)) as kept, kept:
+        kept.execute(_SETTLE)
+        kept.execute("DELETE FROM doubts")
 
 
 def read_kept(path: Path, url: str | None = None) -> Iterator[KeptAcl]:
