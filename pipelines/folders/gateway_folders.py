@@ -3,16 +3,31 @@
 It has the ACLs and groups that a gateway to a search server keeps, unless a state is stated.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from feedferry.pipelines.options.convert_options import ACLS_SUFFIX
-from feedferry.schemas.delivery import JOURNAL
+from feedferry.schemas.delivery import JOURNAL, Delivery
 from feedferry.schemas.errors import ConfigError
+from feedferry.transforms.sources.spool import read_deliveries
+from feedferry.transforms.storage.files.journal import Journal
 
 FORWARD = "forward"
 """The folder of a gateway in a spool: its journal, and the runs that have rejects."""
 
+FORWARDED = "forwarded.jsonl"
+"""The journal of a gateway, in its folder."""
+
 _STATE = "state"
+
+
+class _ForwardedLine(msgspec.Struct, frozen=True):
+    """The deliveries of a line of the journal of a gateway."""
+
+    ordinal: int
+    together: tuple[int, ...] = ()
 
 
 def acls_in(spool: Path) -> Path:
@@ -36,3 +51,11 @@ def find_acls(text: str, spool: Path) -> Path:
             " forwarded ACLs to a search server, or the file next to its ⟦state⟧"
         )
     return path
+
+
+def waiting_deliveries(spool: Path) -> Iterator[Delivery]:
+    """Yield the deliveries of a spool after the last one that its gateway has processed."""
+    decode = msgspec.json.Decoder(_ForwardedLine).decode
+    lines = Journal(spool / FORWARD / FORWARDED, decode, expected="the outcome of a delivery")
+    last = max((max(line.ordinal, *line.together, 0) for line in lines.read()), default=0)
+    return (delivery for delivery in read_deliveries(spool) if delivery.ordinal > last)

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from feedferry.pipelines.folders.gateway_folders import FORWARD
+from feedferry.pipelines.folders.gateway_folders import FORWARD, FORWARDED
 from feedferry.transforms.storage.atomic import writing
 from feedferry.transforms.storage.files.journal import DISK, Disk, Journal
-
-FILE_NAME = "forwarded.jsonl"
 
 
 class ForwardState(enum.Enum):
@@ -67,7 +65,7 @@ class ForwardJournal:
     """
 
     def __init__(self, spool: Path, *, disk: Disk = DISK) -> None:
-        self.path = path = spool / FORWARD / FILE_NAME
+        self.path = path = spool / FORWARD / FORWARDED
         self.last = self.last_decided = 0
         self.set_aside: dict[int, DeliveryOutcome] = {}
         self._open: set[int] = set()  # of those up to the last

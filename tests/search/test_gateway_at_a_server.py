@@ -50,9 +50,9 @@ def test_a_gateway_logs_in_and_maps_the_principals(
     steps.write_text("transform: [{principals: {case: lower}}]", "utf-8")
     (tmp_path / "server").mkdir()
     with search_server(OPENSEARCH_SECURITY, tmp_path / "server") as secured:
-        flags = ("--forward", f"{secured.url}/intranet", "--ca-file", str(secured.ca))
-        flags += ("--auth", "basic=${env:ADMIN}", "--transform", str(steps))
-        flags += ("--set", "target.groups_index=intranet-groups")
+        flags = ["--forward", f"{secured.url}/intranet", "--ca-file", str(secured.ca)]
+        flags += ["--auth", "basic=${env:ADMIN}", "--transform", str(steps)]
+        flags += ["--set", "target.groups_index=intranet-groups"]
         spool = tmp_path / "spool"
         with serving(spool, *flags) as gateway:
             _post(gateway, acl("folder/", "ANN"), page("folder/a", below("folder/")))

@@ -55,7 +55,8 @@ def test_a_spool_without_kept_acls_is_refused(night: Night) -> None:
 
 
 def test_documents_that_inherit_are_compared_with_the_index(night: Night) -> None:
-    night.posted(acl("folder/", "ann"), source="folders")
+    night.posted(acl("folder/", "ann"), page("old"), source="folders", feedtype="full")
+    night.posted(acl("folder/", "ann"), source="folders", feedtype="full")
     night.posted(page("folder/a", below("folder/")), page("b"))
     night.posted(page("folder/c", below("other/")))
     night.forward()
