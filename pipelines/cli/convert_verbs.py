@@ -55,12 +55,16 @@ def _flags_of_push(_: str) -> list[click.Parameter]:
 
 def _flags_of_serve(_: str) -> list[click.Parameter]:
     from feedferry.pipelines.cli.click_flags import click_options
+    from feedferry.pipelines.options.job_options import SET_KEY, OverrideOptions
     from feedferry.pipelines.options.push_options import FORWARD, ApplianceOptions
     from feedferry.pipelines.serve.settings import ServeSettings
 
     endless = ("max_wait", "deadline")
-    appliance = click_options(ApplianceOptions, omit=endless, replace={"url": FORWARD})
-    return [*click_options(ServeSettings), *appliance]
+    return [
+        *click_options(ServeSettings),
+        *click_options(OverrideOptions, only=("overrides",), replace={"overrides": SET_KEY}),
+        *click_options(ApplianceOptions, omit=endless, replace={"url": FORWARD}),
+    ]
 
 
 def _flags_of_plan(_: str) -> list[click.Parameter]:

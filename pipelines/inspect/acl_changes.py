@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from feedferry.pipelines.folders.gateway_folders import find_spool
 from feedferry.pipelines.folders.job_folders import find_run
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.printable import printable
@@ -21,6 +22,10 @@ def changes_of(run: str) -> Iterator[ListedChange]:
     `run` is the folder of a run, or a job, of which it is the newest run. Raise ConfigError if no
     push has compared the run with a target.
     """
+    if find_spool(run) is not None:
+        raise ConfigError(
+            f"{run}: a gateway keeps no {ACL_CHANGES}; expected a job, or a run of it"
+        )
     folder = find_run(run)
     paths = sorted(folder.glob(f"push/*/{ACL_CHANGES}"))
     if not paths:

@@ -17,6 +17,7 @@ from feedferry.transforms.formats.holding.adapt_rules import filtered
 from feedferry.transforms.formats.holding.hold import encode_contents, hold
 
 __all__ = [
+    "GROUPS_LEFT_OUT",
     "KEPT_GROUPS",
     "LEFT_OUT",
     "Adapted",
@@ -29,8 +30,9 @@ __all__ = [
     "leave_out_documents",
 ]
 
+GROUPS_LEFT_OUT = "groups-left-out"
 LEFT_OUT = {
-    "groups-left-out": "a group; the run does not send them: --to gsa-groups does, in another run",
+    GROUPS_LEFT_OUT: "a group; the run does not send them: --to gsa-groups does, in another run",
     "documents-left-out": "a document; the target has groups only: leave it to another run",
 }
 """Codes of what is filtered because the target takes only documents, or only groups."""
@@ -73,7 +75,7 @@ def adapt_membership(membership: Membership, target: Target) -> Membership | Fil
     if format_of(target, memberships=True) is not None:
         return membership
     action = membership.action.value
-    return Filtered(code="groups-left-out", url=membership.url, action=action)
+    return Filtered(code=GROUPS_LEFT_OUT, url=membership.url, action=action)
 
 
 def check_loss(loss: Loss, refused: Container[str], *, source: str) -> None:

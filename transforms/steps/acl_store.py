@@ -9,7 +9,8 @@ incomplete statement:
 - A membership: its group, in any namespace, by each name that a step may have given it. One
   without a name makes all groups doubtful.
 
-A run stops where an ACL inherits from a doubtful one, or where groups are doubtful.
+A run stops where an ACL inherits from a doubtful one, or where groups are doubtful. Inputs may
+settle the doubts about ACLs instead: doubtful ones from which others may inherit become unknown.
 
 The file of a run of a job begins with the ACLs that the job keeps (see `kept_acls`).
 """
@@ -86,6 +87,9 @@ SELECT 1 FROM acls WHERE url = ?1 AND acl <> x'C0' AND number <= ?3 AND (
     datasource = ?2
     OR NOT EXISTS (SELECT 1 FROM acls WHERE url = ?1 AND datasource = ?2 AND {_MAY_BE_PARENT})
 )
+"""
+_SETTLE = """
+UPDATE acls SET acl = NULL WHERE is_parent AND number <= (SELECT max(number) FROM doubts)
 """
 _KEEPS_HEIRS = 1
 """The version of a file whose job keeps the ACLs that inherit."""
@@ -287,11 +291,13 @@ def _store_records(
     for item in stated:
         for result in steps.results([item]):
             acls.add(result, item)
-    acls.check()
+    is_doubtful = acls.check()
     if inputs.kept_acls is not None:
         if inputs.sends_decisions:
             database.execute(f"PRAGMA user_version = {_KEEPS_HEIRS}")
             write_changed(database, path.with_name(CHANGED_ACLS), after=acls.begin)
+        if is_doubtful:
+            database.execute(_SETTLE)
         kept, before = path.with_name(KEPT_ACLS), inputs.kept_acls
         write_kept(database, kept, before=before, has_heirs=inputs.sends_decisions)
 
@@ -344,18 +350,24 @@ class _Acls:
                 row = self._number, msgspec.msgpack.encode(replace(result, data=b""))
                 self._database.execute("INSERT INTO doubts VALUES (?, ?)", row)
 
-    def check(self) -> None:
-        """Raise StoppedError if an ACL inherits from one that may have been replaced."""
+    def check(self) -> bool:
+        """Raise StoppedError if an ACL inherits from one that may have been replaced.
+
+        If the inputs settle doubts, return whether one does.
+        """
         doubts = read_doubts(self._database)
         last = next((each for each in doubts if not self._inputs.is_accepted(each[1])), None)
         if last is None:
-            return
+            return False
         number, reject = last
         heirs = "FROM acls WHERE acl NOT NULL AND parent NOT NULL AND number > ?"
         query = f"SELECT DISTINCT parent, datasource {heirs}"
         for parent, datasource in self._database.execute(query, (self.begin,)):
             if self._database.execute(_IS_DOUBTFUL, (parent, datasource, number)).fetchone():
+                if self._inputs.settles_doubts:
+                    return True
                 raise _doubtful(reject, f"a newer ACL of {parent!r}, from which others inherit")
+        return False
 
     def _enter(self, feed: Provenance | FeedHeader) -> None:
         """Begin a feed; a full one removes the ACLs that the job has kept of its datasource.

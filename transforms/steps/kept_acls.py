@@ -204,7 +204,11 @@ def load_kept(path: Path, database: sqlite3.Connection) -> None:
         fields = (
             "url, datasource, acl, alone, is_parent, number, FALSE, origin, parent, feed, place"
         )
-        database.executemany(_INSERT, kept.execute(f"SELECT {fields} FROM acls"))
+        database.commit()  # no database can be attached within a transaction
+        database.execute("ATTACH ? AS job", (str(path),))
+        database.execute(f"INSERT INTO acls SELECT {fields} FROM job.acls")
+        database.commit()
+        database.execute("DETACH job")
         _copy_feeds(kept, database)
         _copy_others(kept, database)
     database.execute(_EARLIER)

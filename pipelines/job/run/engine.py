@@ -364,7 +364,7 @@ class JobRun:
             close_work_folder(work)
 
     def _publish_groups(self, acls: Path) -> None:
-        publish_groups(self.job.push, acls, self.observer, job=self.job.name or acls.name)
+        publish_groups(self.job.push, acls, self.observer.notice, job=self.job.name or acls.name)
 
     def _end(self, ending: Ending, phase: Phase) -> None:
         self._save(

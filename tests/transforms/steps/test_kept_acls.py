@@ -415,6 +415,17 @@ def test_a_part_without_a_url_makes_kept_parents_doubtful_in_later_runs(tmp_path
     assert job.run(child("d/x", "d/")) == ["bob"]
 
 
+def test_doubts_that_are_settled_make_parents_unknown_until_they_are_stated(tmp_path: Path) -> None:
+    job = Nights(tmp_path)
+    job.run(folder("d/", "ann"), folder("e/", "ann"), child("e/x", "e/"))
+    items = folder("d/", "bob"), rejected(None), child("d/x", "d/"), document("y")
+    assert job.run(*items, settles_doubts=True) == ["acl-chain-broken", "public"]
+    assert job.changed() == {}
+    assert job.run(child("d/z", "d/"), child("e/z", "e/")) == ["acl-chain-broken"] * 2
+    assert job.run(folder("d/", "bob"), child("d/z", "d/")) == ["bob"]
+    assert job.changed() == {("docs", "d/x"): "bob"}
+
+
 def test_two_steps_that_resolve_acls_are_refused_in_a_job(tmp_path: Path) -> None:
     job = Nights(tmp_path, f"- acl: effective\n{DECISION}")
     with pytest.raises(ConfigError, match="2 steps acl in a job"):
