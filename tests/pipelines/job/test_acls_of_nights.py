@@ -1,5 +1,6 @@
 """Three nights of a job to an index: at no time does a search show a document to a stranger."""
 
+import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,12 +65,14 @@ def principal(user: str) -> str:
     return f'<principal scope="user" access="permit">{user}</principal>'
 
 
-def acl(path: str, user: str) -> str:
-    return f'<acl url="{HOST}{path}">{principal(user)}</acl>'
+def acl(path: str, user: str, parent: str = "") -> str:
+    inherited = f' inherit-from="{HOST}{parent}"' if parent else ""
+    return f'<acl url="{HOST}{path}"{inherited}>{principal(user)}</acl>'
 
 
-def folder(path: str, user: str) -> str:
+def folder(path: str, user: str, parent: str = "") -> str:
     kind = 'inheritance-type="parent-overrides"'
+    kind += f' inherit-from="{HOST}{parent}"' if parent else ""
     return f'<acl url="{HOST}{path}" {kind}>{principal(user)}</acl>'
 
 
@@ -119,6 +122,28 @@ def test_a_document_without_a_decision_any_more_is_withheld_also_if_rejects_are_
     job.write(folder("d/", "bob"))
     assert job.run(*flags) == 1
     assert job.readers() == {}
+
+
+def test_documents_are_hidden_below_a_folder_that_changes_after_the_acls_were_cleared(
+    job: FeedJob,
+) -> None:
+    below = folder("d/e/", "ann", parent="d/"), child("d/e/y", "d/e/"), acl("d/z", "ann", "d/")
+    documents = child("d/x", "d/"), document("d/z"), child("f/x", "f/")
+    job.night(folder("d/", "ann"), folder("f/", "ann"), *below, *documents)
+    before = {path: ["ann"] for path in ("d/e/y", "d/x", "d/z", "f/x")}
+    assert job.readers() == before
+    assert job.command("state", "clear", "nights") == 0
+    assert job.night(document("new", f"<acl>{principal('bob')}</acl>")) == 0
+    assert job.readers() == {**before, "new": ["bob"]}
+    assert job.night(folder("d/", "bob")) == 1
+    assert job.readers() == {"f/x": ["ann"], "new": ["bob"]}
+    report = json.loads(max(job.home.glob("*/report.json")).read_bytes())
+    assert report["account"]["reject_codes"] == {"acl-chain-broken": 4}
+    assert job.night(child("d/x", "d/"), child("d/e/y", "d/e/")) == 0  # one of them waits
+    assert job.readers() == {"d/x": ["bob"], "f/x": ["ann"], "new": ["bob"]}
+    assert job.night(below[0].replace("ann", "bob"), acl("d/z", "bob", "d/"), document("d/z")) == 0
+    found = {path: ["bob"] for path in ("d/e/y", "d/x", "d/z", "new")}
+    assert job.readers() == {**found, "f/x": ["ann"]}
 
 
 def test_a_document_has_the_acl_that_arrived_alone_nights_before_it(job: FeedJob) -> None:
