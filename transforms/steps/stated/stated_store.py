@@ -39,6 +39,7 @@ from feedferry.transforms.steps.stated.stated_log import (
 from feedferry.transforms.storage.files.scratch import (
     has_rows,
     has_table,
+    pack_rows,
     read_scratch,
     scratch_database,
 )
@@ -71,11 +72,14 @@ _TAKE_STAGED = (
     f"DELETE FROM documents WHERE stated = {GONE}",
     "DELETE FROM staged.documents",
 )
-_SAME_KEY = "SELECT 1 FROM staged.acls AS new JOIN stated_acls AS old USING (key)"
-_COLLISION = f"{_SAME_KEY} WHERE new.acl <> old.acl LIMIT 1"
+_SAME_KEY = "FROM staged.acls AS new JOIN stated_acls AS old USING (key)"
+_DIFFERENT = (
+    f"SELECT total(new.acl <> old.acl), count(*) {_SAME_KEY}"
+    " WHERE new.acl <> old.acl OR new.mapped <> old.mapped"
+)
 _MAPPED_TWICE = (
     "UPDATE stated_acls SET mapped = ? WHERE key IN"
-    f" ({_SAME_KEY.replace('1', 'key', 1)} WHERE new.mapped <> old.mapped)"
+    f" (SELECT key {_SAME_KEY} WHERE new.mapped <> old.mapped)"
 )
 _BATCH = 10_000
 _COPY_BYTES = 1 << 20
@@ -247,6 +251,7 @@ def remember_stated(
             _set_mapping(kept, _UNSURE)
         elif kept.execute("SELECT 1 FROM mappings").fetchone() is None:
             _set_mapping(kept, digest)
+        pack_rows(kept)
     replace_by(part, path)
 
 
@@ -287,6 +292,7 @@ class _Remembering:
         self._kept = kept
         self._is_unsure = is_unsure
         self._begun = set[str]()
+        self._has_earlier = has_rows(kept, DOCUMENTS_TABLE)
         kept.executescript(_STAGED_SCHEMA)
 
     def add(self, blocks: Iterable[StatedBlock]) -> None:
@@ -302,7 +308,8 @@ class _Remembering:
             kept.executemany(_STAGE, rows)
             self._begun.add(block.datasource)
         self._take_staged()
-        kept.execute(_UNUSED)
+        if self._has_earlier:
+            kept.execute(_UNUSED)
 
     def _add(self, url: str, datasource: str, key: int) -> None:
         """Add one document; an abandoned run may not have sent deletions."""
@@ -317,9 +324,11 @@ class _Remembering:
     def _take_staged(self) -> None:
         for statement in _TAKE_STAGED:
             self._kept.execute(statement)
-        if self._kept.execute(_COLLISION).fetchone() is not None:
+        collisions, different = self._kept.execute(_DIFFERENT).fetchone()
+        if collisions:
             raise FatalError("two different ACLs have one hash, so that they cannot be kept")
-        if self._kept.execute(_MAPPED_TWICE, (_UNSURE,)).rowcount:
+        if different:
+            self._kept.execute(_MAPPED_TWICE, (_UNSURE,))
             _set_mapping(self._kept, _UNSURE)
         self._kept.execute("DELETE FROM staged.acls")
 

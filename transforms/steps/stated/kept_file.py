@@ -18,7 +18,12 @@ from feedferry.schemas.acl import Acl
 from feedferry.schemas.errors import ConfigError
 from feedferry.transforms.steps.stated.acl_bytes import NO_ACL, packed, packed_before
 from feedferry.transforms.steps.stated.stated_store import ACLS_TABLE, STATED_SCHEMA, TABLES
-from feedferry.transforms.storage.files.scratch import has_table, read_scratch, whole_scratch
+from feedferry.transforms.storage.files.scratch import (
+    has_table,
+    pack_rows,
+    read_scratch,
+    whole_scratch,
+)
 
 _ACLS_TABLE = """TABLE acls (
     url TEXT, datasource TEXT, acl BLOB, alone INTEGER, is_parent INTEGER, number INTEGER,
@@ -112,6 +117,7 @@ def filled_kept(path: Path, database: sqlite3.Connection) -> Iterator[sqlite3.Co
         database.execute("PRAGMA job.journal_mode = OFF")
         database.execute("PRAGMA job.synchronous = OFF")
         yield kept
+        pack_rows(kept)
 
 
 @contextmanager
