@@ -9,7 +9,7 @@ import msgspec
 
 from feedferry.pipelines.folders.gateway_folders import find_acls, find_spool
 from feedferry.pipelines.folders.job_folders import STATE, find_home, runs_of, shown_path
-from feedferry.pipelines.folders.locks import PUSHES
+from feedferry.pipelines.folders.manifest import has_sent
 from feedferry.pipelines.options.convert_options import ACLS_SUFFIX
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.run_record import Phase, RunRecord
@@ -148,5 +148,5 @@ def _moment(text: str) -> datetime | None:
 def _may_have_sent(folder: Path, record: RunRecord) -> bool:
     """Whether the target may have a part of a run."""
     if record.is_abandoned:
-        return any(folder.glob(f"{PUSHES}/*/receipts-*.jsonl"))
+        return has_sent(folder)
     return record.phase is not Phase.CONVERT

@@ -43,8 +43,8 @@ from feedferry.pipelines.convert.publication.work_folder import (
     find_work,
 )
 from feedferry.pipelines.folders.job_folders import abandon, new_run_id, runs_of, shown_path
-from feedferry.pipelines.folders.locks import PUSHES, WORK, locked_job, locked_output, locked_state
-from feedferry.pipelines.folders.manifest import RUN_LOG, read_manifest, receipts_folder
+from feedferry.pipelines.folders.locks import WORK, locked_job, locked_output, locked_state
+from feedferry.pipelines.folders.manifest import RUN_LOG, has_sent, read_manifest, receipts_folder
 from feedferry.pipelines.folders.remote_folder import RemoteFolder
 from feedferry.pipelines.folders.remote_runs import opened_remote
 from feedferry.pipelines.job.file.job import Job
@@ -411,7 +411,7 @@ def _check_replay(
     Another replay that has sent nothing is not in the way.
     """
     for record in records:
-        is_needed = record.replay is None or _has_sent(job.home / record.id)
+        is_needed = record.replay is None or has_sent(job.home / record.id)
         if not record.is_over and record.replay != replay and is_needed:
             words = ["run", str(job.path), "--only-resume"]
             if (other := record.replay) is not None:
@@ -461,18 +461,18 @@ def _resumed(
     begun is finished.
     """
     folder = job.home / record.id
-    has_sent = _has_sent(folder)
+    is_sent = has_sent(folder)
     with locked_output(folder):
         reason, conversion = "", None
-        if job.convert.fresh or (has_sent and _is_unsure(job, folder)):
-            reason = "begun anew with ⟦fresh⟧" + "; a part of it may have been sent" * has_sent
-            if has_sent:
+        if job.convert.fresh or (is_sent and _is_unsure(job, folder)):
+            reason = "begun anew with ⟦fresh⟧" + "; a part of it may have been sent" * is_sent
+            if is_sent:
                 _mark_unsure(job, folder, observer)
         elif job.replay is not None and record.replay != job.replay:
             reason = "another replay has begun"
         elif record.phase is Phase.CONVERT and record.exit_code == StoppedError.exit_code:
             reason = "stopped at a limit, so the source is read again"
-        elif record.phase is Phase.CONVERT or (record.phase is Phase.PUSH and not has_sent):
+        elif record.phase is Phase.CONVERT or (record.phase is Phase.PUSH and not is_sent):
             conversion = list_inputs(_options_for(job, folder), observer)
             if find_work(folder) not in (None, conversion.work):
                 reason = "inputs or settings have changed"
@@ -490,10 +490,6 @@ def _is_unsure(job: Job, folder: Path) -> bool:
     """Whether a start with --fresh was interrupted before it abandoned the run."""
     work = find_work(folder)
     return job.convert.state is not None and work is not None and is_unsure(work, job.convert.state)
-
-
-def _has_sent(folder: Path) -> bool:
-    return any(folder.glob(f"{PUSHES}/*/receipts-*.jsonl"))
 
 
 def _mark_unsure(job: Job, folder: Path, observer: Observer) -> None:

@@ -80,6 +80,27 @@ def test_a_document_is_withheld_while_its_principal_is_not_mapped(
     assert job.readers() == {"d/y": ["eve"], "two": ["bob"], "x": ["eve"], "z": [*USERS]}
 
 
+def test_documents_are_hidden_by_a_table_that_changes_after_the_acls_were_cleared(
+    tmp_path: Path, served: Served
+) -> None:
+    job = MappedJob(tmp_path, served.url, FEED)
+    job.map(one="ann", two="bob")
+    parts = document("x", acl("one")), document("two", acl("two")), FOLDER, CHILD
+    write_feed(tmp_path, *parts, document("p"))
+    assert job.night() == 0
+    assert run("state", "clear", "nights", cwd=tmp_path).returncode == 0
+    write_feed(tmp_path, document("z"))
+    assert job.night() == 0
+    public = {"p": [*USERS], "z": [*USERS]}
+    assert job.readers() == {"d/y": ["ann"], "two": ["bob"], "x": ["ann"], **public}
+    job.map(one="eve", two="bob")
+    assert job.night() == 1
+    assert job.readers() == public
+    write_feed(tmp_path, *parts)
+    assert job.night() == 0
+    assert job.readers() == {"d/y": ["eve"], "two": ["bob"], "x": ["eve"], **public}
+
+
 def test_a_changed_table_counts_for_files_that_have_not_changed(
     tmp_path: Path, served: Served
 ) -> None:

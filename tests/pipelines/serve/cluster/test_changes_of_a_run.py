@@ -100,6 +100,34 @@ def test_a_job_that_widens_too_many_documents_stops_and_goes_on_with_another_lim
     assert 'acl_changes{job="nights",change="same"} 4' in metrics
 
 
+def write_acl(folder: Path, night: int, reader: str) -> None:
+    """Write the ACL of a folder, and a document that is not below it."""
+    acl = '<acl url="http://h.example/d/" inheritance-type="parent-overrides">'
+    acl += f'<principal scope="group" access="permit">{reader}</principal></acl>'
+    write_feed(folder, night, other="staff")
+    path = folder / f"{night}.xml"
+    path.write_text(path.read_text("utf-8").replace("<group>", f"<group>{acl}"), "utf-8")
+
+
+def test_a_stop_before_anything_is_sent_leaves_the_acls_of_the_job_known(
+    served: Served, tmp_path: Path
+) -> None:
+    job = str(tmp_path / "job.yaml")
+    write_acl(tmp_path, 2, "staff")
+    assert run("run", job).returncode == 0
+    write_acl(tmp_path, 3, "board")
+    write_feed(tmp_path, 4, a="staff board")
+    done = run("run", job)
+    assert (done.returncode, "max_widened" in done.stderr) == (3, True), done.stderr
+    (tmp_path / "4.xml").unlink()
+    done = run("run", job, "--fresh")
+    assert (done.returncode, "may have been sent" in done.stderr) == (0, False), done.stderr
+    before = sorted((tmp_path / "runs" / "nights").glob("*/replaced.acls"))
+    assert len(before) == 1
+    shown = run("state", "show", job)
+    assert "unknown" not in shown.stdout
+
+
 def test_changes_are_lines_of_json_and_a_run_without_a_list_is_refused(
     served: Served, tmp_path: Path
 ) -> None:

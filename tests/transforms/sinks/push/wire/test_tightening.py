@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from feedferry.pipelines.serve.cluster.rehearsal_cluster import RehearsalCluster
 from feedferry.schemas.account import Chunk
 from feedferry.schemas.errors import StoppedError, TargetError
+from feedferry.schemas.receipt import NARROW
 from feedferry.schemas.share_limit import ShareLimit
 from feedferry.transforms.access.index_fields import (
     AccessFields,
@@ -28,7 +29,6 @@ from feedferry.transforms.sinks.push.wire.address import parse_target
 from feedferry.transforms.sinks.push.wire.body import RequestBody
 from feedferry.transforms.sinks.push.wire.opensearch.indexes import RunIndexes
 from feedferry.transforms.sinks.push.wire.opensearch.tightening import (
-    NARROW,
     NARROWING,
     forget,
     tighten,

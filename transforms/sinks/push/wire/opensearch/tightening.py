@@ -28,6 +28,7 @@ import msgspec
 
 from feedferry.schemas.account import Chunk
 from feedferry.schemas.errors import StoppedError, TargetError
+from feedferry.schemas.receipt import NARROW
 from feedferry.schemas.units import counted
 from feedferry.transforms.access.index_fields import (
     AccessFields,
@@ -96,7 +97,6 @@ from feedferry.transforms.storage.run_folders.mirrors import (
     store,
 )
 
-NARROW = "narrow who sees documents"
 NARROWED, SUPERSEDED = "narrowed", "superseded"
 """The documents that are narrowed, and the superseded records, in the reply to the comparison."""
 
