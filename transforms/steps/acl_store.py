@@ -87,6 +87,13 @@ SELECT 1 FROM acls WHERE url = ?1 AND acl <> x'C0' AND number <= ?3 AND (
     OR NOT EXISTS (SELECT 1 FROM acls WHERE url = ?1 AND datasource = ?2 AND {_MAY_BE_PARENT})
 )
 """
+_LAST_NUMBER = """
+SELECT max(
+    (SELECT ifnull(max(number), 0) FROM acls), (SELECT ifnull(max(number), 0) FROM doubts)
+)
+"""
+"""The numbers of a run follow those of doubts, too: the last ACLs before one may not be kept."""
+
 _KEEPS_HEIRS = 1
 """The version of a file whose job keeps the ACLs that inherit."""
 
@@ -326,7 +333,7 @@ class _Acls:
         self._datasources: dict[str, str] = {}
         self._begun: set[str] = set()
         self._feeds: dict[str, int] = {}
-        [self.begin] = database.execute("SELECT ifnull(max(number), 0) FROM acls").fetchone()
+        [self.begin] = database.execute(_LAST_NUMBER).fetchone()
         self._number: int = self.begin
 
     def add(self, result: ReadResult, item: ReadResult) -> None:
