@@ -39,9 +39,10 @@ class Join(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rename(msgspec.Struct, frozen=True, kw_only=True):
-    """The table of names changes, and everything is sent again."""
+    """The table of names changes; everything is sent again, or nothing for that reason."""
 
     table: dict[str, str]
+    resends: bool = True
 
 
 Change = Put | Delete | Join | Rename
@@ -78,6 +79,11 @@ def is_sent(put: Put) -> bool:
     return put.sends != "acl" and not put.damage and not put.item.is_folder
 
 
+def resends(night: Night) -> bool:
+    """Whether a night sends everything again, as names have changed."""
+    return any(isinstance(change, Rename) and change.resends for change in night.changes)
+
+
 def repeated(before: SourceState, night: Night) -> list[Put]:
     """Return the documents that a night sends twice, first as they were before."""
     return [
@@ -111,8 +117,11 @@ def _changed(state: SourceState, change: Change) -> SourceState:
         case Delete():
             return state.with_item(change.key, None)
         case Rename():
+            state = replace(state, table=change.table)
+            if not change.resends:
+                return state
             items = {key: replace(item, is_known=True) for key, item in state.items.items()}
-            return replace(state, table=change.table, items=items)
+            return replace(state, items=items)
         case Join():
             login = replace(state.logins[change.login], groups=change.groups)
             return replace(state, logins={**state.logins, change.login: login})
@@ -143,7 +152,7 @@ def feeds(before: SourceState, night: Night, *, is_corrected: bool) -> Iterator[
     """
     after, number = applied(before, night), 0
     repeating = repeated(before, night)
-    resends = is_corrected or any(isinstance(change, Rename) for change in night.changes)
+    sends_all = is_corrected or resends(night)
     for datasource in DATASOURCES:
         parts: list[list[str]] = [[], []]
         puts = [
@@ -152,7 +161,7 @@ def feeds(before: SourceState, night: Night, *, is_corrected: bool) -> Iterator[
             if isinstance(change, Put | Delete) and change.key[0] == datasource
         ]
         is_full = datasource in night.full
-        if is_full or resends:
+        if is_full or sends_all:
             is_stopping = is_corrected and is_full
             damaged = {
                 put.key: put
@@ -194,7 +203,8 @@ def _feed(datasource: str, feedtype: str, elements: Sequence[str], order: int) -
 def _elements(key: Key, item: Item, sends: str = "all", damage: str = "") -> list[str]:
     url = quoteattr(HOST + key[1])
     acl = "" if item.acl is None else _principals(item.acl, is_damaged=damage == "acl")
-    words = "" if item.acl is None else _words(item.acl)
+    loses_words = damage == "acl" and item.version % 2 == 1
+    words = "" if item.acl is None or loses_words else _words(item.acl)
     alone = f"<acl url={url}{words}>{acl}</acl>"
     if damage == "all":
         return ['<record mimetype="text/plain"><content>of no document</content></record>']

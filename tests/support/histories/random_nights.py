@@ -65,9 +65,10 @@ class RandomNights:
         """Return a night; `listed` are documents that are rejected or withheld."""
         choice = self._choice
         changes = self._changes(state, listed)
-        if choice.random() < 0.04:
+        if choice.random() < 0.1:
             turned = choice.sample(MAPPED, 2)
-            changes.insert(0, Rename(table=dict(zip(turned, reversed(turned), strict=True))))
+            table = dict(zip(turned, reversed(turned), strict=True))
+            changes.insert(0, Rename(table=table, resends=choice.random() < 0.4))
         full = frozenset[str]()
         if choice.random() < 0.12:
             full = frozenset([choice.choice(DATASOURCES)])
@@ -137,7 +138,9 @@ class RandomNights:
             sends = "acl" if self._choice.random() < 0.5 else "all"
             acl = self._acl(state, key)
             is_public = not item.is_alone and sends == "all" and self._choice.random() < 0.1
-            yield self._put(state, key, replace(item, acl=None if is_public else acl), sends=sends)
+            is_alone = item.is_alone or sends == "acl"  # a document without an ACL takes it
+            changed = replace(item, acl=None if is_public else acl, is_alone=is_alone)
+            yield self._put(state, key, changed, sends=sends)
 
     def _new(self, state: SourceState, *, is_folder: bool) -> Put:
         choice = self._choice

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from support.forks import Forks
-from support.histories.changes import HOST, Night, Put, Rename, applied, feeds, is_sent
+from support.histories.changes import HOST, Night, Put, Rename, applied, feeds, is_sent, resends
 from support.histories.observed_index import INDEX, Finding, ObservedIndex
 from support.histories.source_state import Key, SourceState
 
@@ -69,7 +69,7 @@ class Simulation:
         sent = {
             change.key for change in night.changes if isinstance(change, Put) and is_sent(change)
         }
-        if any(isinstance(change, Rename) for change in night.changes):
+        if resends(night):
             sent |= {*after.items}
         sent |= {key for key in after.items if key[0] in night.full}
         self.listed = frozenset((self.listed - sent | listed) & after.items.keys())
