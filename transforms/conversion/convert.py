@@ -407,7 +407,7 @@ class SpanConversion:
 
     def _reject_version(self, reject: Reject, origin: Record | None) -> None:
         if self._lists is not None:
-            self._lists.reject(reject)
+            self._lists.reject(reject, origin)
         if self._has_versions:
             self._versions.reject(reject, origin, self._account.counts["read"].total())
 

@@ -36,6 +36,9 @@ from feedferry.transforms.steps.step import TransformStep
 
 MAX_CHAIN = 100
 MAX_PRINCIPALS = 100_000
+UNDECIDED = ("acl-chain-", "acl-complex", "acl-group-unknown", "acl-inexact", "acl-too-large")
+"""Begin the codes of records whose stated ACL is known, but not the decision of its chain."""
+
 _CACHED = 4096
 _KEPT_PRINCIPALS = 100_000
 _Key = TypeVar("_Key")

@@ -97,6 +97,13 @@ _SETTLE = """
 UPDATE acls SET acl = NULL WHERE is_parent AND number <= (SELECT max(number) FROM doubts)
 """
 _IS_CLEARED = "SELECT 1 FROM acls WHERE url = ? AND acl IS NULL AND number = 0"
+_LAST_NUMBER = """
+SELECT max(
+    (SELECT ifnull(max(number), 0) FROM acls), (SELECT ifnull(max(number), 0) FROM doubts)
+)
+"""
+"""The numbers of a run follow those of doubts, too: the last ACLs before one may not be kept."""
+
 _KEEPS_HEIRS = 1
 """The version of a file whose job keeps the ACLs that inherit."""
 
@@ -349,7 +356,7 @@ class _Acls:
         self._feeds: dict[str, int] = {}
         self.has_earlier = has_rows(database, "acls")
         self._batch: list[tuple[object, ...]] = []
-        [self.begin] = database.execute("SELECT ifnull(max(number), 0) FROM acls").fetchone()
+        [self.begin] = database.execute(_LAST_NUMBER).fetchone()
         self._number: int = self.begin
 
     def add(self, result: ReadResult, item: ReadResult) -> None:

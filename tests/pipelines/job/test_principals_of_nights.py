@@ -24,6 +24,7 @@ from support.mapped_jobs import (
 from support.rehearsal import membership, xmlgroups
 from support.served import Served, run, serving
 
+PARENT = "parent-overrides"
 pytestmark = pytest.mark.slow
 
 
@@ -59,6 +60,25 @@ def test_a_changed_table_counts_for_documents_of_nights_before(
     write_feed(tmp_path, document("x", acl("two")))
     assert job.night() == 0
     assert job.readers() == {"d/y": ["ann"], "x": ["bob"], "z": [*USERS], **everyone}
+
+
+def test_a_changed_table_counts_for_acls_whose_chains_were_broken_when_they_came(
+    tmp_path: Path, served: Served
+) -> None:
+    job = MappedJob(tmp_path, served.url, FEED)
+    job.map(one="ann")
+    folder = acl("one", more=f' url="{HOST}d/" inherit-from="{HOST}" inheritance-type="{PARENT}"')
+    alone = acl("one", more=f' url="{HOST}x" inherit-from="{HOST}"')
+    top = f'<acl url="{HOST}" inheritance-type="%s"/>'
+    write_feed(tmp_path, document("x"), alone, folder, top % "leaf-node")
+    assert job.night() == 1
+    write_feed(tmp_path, document("x"), CHILD, top % "child-overrides")
+    assert job.night() == 0
+    assert job.readers() == {"d/y": ["ann"], "x": ["ann"]}
+    job.map(one="eve")
+    write_feed(tmp_path, document("z"))
+    assert job.night() == 0
+    assert job.readers() == {"d/y": ["eve"], "x": ["eve"], "z": [*USERS]}
 
 
 def test_a_document_is_withheld_while_its_principal_is_not_mapped(

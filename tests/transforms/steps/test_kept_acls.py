@@ -428,6 +428,14 @@ def test_doubts_that_are_settled_make_parents_unknown_until_they_are_stated(tmp_
     assert job.changed() == {("docs", "d/x"): "bob"}
 
 
+def test_an_acl_that_is_stated_after_such_a_part_is_newer_though_others_were_not_kept(
+    tmp_path: Path,
+) -> None:
+    job = Nights(tmp_path)
+    job.run(folder("d/", "ann"), document("x"), document("y"), rejected(None))
+    assert job.run(folder("d/", "bob"), child("d/x", "d/")) == ["bob"]
+
+
 def test_two_steps_that_resolve_acls_are_refused_in_a_job(tmp_path: Path) -> None:
     job = Nights(tmp_path, f"- acl: effective\n{DECISION}")
     with pytest.raises(ConfigError, match="2 steps acl in a job"):

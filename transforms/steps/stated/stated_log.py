@@ -81,6 +81,17 @@ class StatedLog:
             if isinstance(item, Record):
                 self._add(before, item)
 
+    def add_undecided(self, before: Record, url: str) -> None:
+        """Add a record whose URL and ACL the steps have accepted, but have not decided about.
+
+        A document without an ACL states none of its own; the one that arrived alone stays.
+        """
+        if before.provenance is not self._feed:
+            self._enter(before.provenance)
+        if (stated := with_acl(before).acl) is not None:
+            key = self._keys.get(stated)
+            self._state(url, self._store(stated) if key is None else key)
+
     def forget(self, urls: Iterable[str], datasource: str | None) -> None:
         """Add documents that are set aside: they are hidden, and no new name opens them again."""
         stated = datasource or (self._feed and self._feed.datasource)
@@ -132,7 +143,7 @@ class StatedLog:
         if len(block.keys) == _BLOCK:
             self._write()
 
-    def _store(self, stated: Acl, item: Record) -> int:
+    def _store(self, stated: Acl, item: Record | None = None) -> int:
         """Add an ACL; return its key."""
         if len(self._keys) == _KEYS:
             self._keys.clear()
