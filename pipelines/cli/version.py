@@ -4,14 +4,14 @@ import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
-import feedferry
-
+_PACKAGE = Path(__file__).parents[2]
+"""The package `feedferry`; in a checkout, this module is found by a link in it."""
 _DESCRIBE = ("git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
 
 
 def version_text() -> str:
     """Return the version, and the commit if it is known, as `0.1.0 (16a0f25fd3fa)`."""
-    commit = _commit_of(Path(feedferry.__file__).parent)
+    commit = _commit_of(_PACKAGE)
     return version("feedferry") + (f" ({commit})" if commit else "")
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from feedferry.pipelines.cli.main import main
 from feedferry.pipelines.observer import trace
 from support.archives import gsa_feed
