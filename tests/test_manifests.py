@@ -187,7 +187,7 @@ def test_what_the_image_copies_is_in_the_repository() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["command", "worker"])
 def test_a_builder_makes_the_image(target: str, tmp_path: Path) -> None:
-    buildah = [path_of("buildah"), "--root", str(tmp_path / "root"), "--storage-driver", "vfs"]
+    buildah = [str(path_of("buildah")), "--root", str(tmp_path / "root"), "--storage-driver", "vfs"]
     base = dict(value.partition("=")[::2] for name, value in instructions() if name == "ARG")
     for image in base.values():
         pull = subprocess.run(
@@ -195,14 +195,15 @@ def test_a_builder_makes_the_image(target: str, tmp_path: Path) -> None:
         )
         if pull.returncode:
             pytest.skip(f"{image} cannot be had here: {pull.stderr.splitlines()[-1]}")
-    command = ["build", "--isolation", "chroot", "--target", target, "-f", FOLDER / "Dockerfile"]
-    built = subprocess.run([*buildah, *command, ROOT], check=False, capture_output=True, text=True)
+    command = ["build", "--isolation", "chroot", "--target", target, "-f"]
+    words = [*buildah, *command, str(FOLDER / "Dockerfile"), str(ROOT)]
+    built = subprocess.run(words, check=False, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
 
 
 def health(folder: Path, words: str, url: str = "http://127.0.0.1:1") -> int:
     (folder / "cmdline").write_bytes(words.encode().replace(b" ", b"\0"))
-    command = [sys.executable, FOLDER / "health.py", folder / "cmdline"]
+    command = [sys.executable, str(FOLDER / "health.py"), str(folder / "cmdline")]
     done = subprocess.run(command, env={"HEALTH_URL": url}, check=False, capture_output=True)
     return done.returncode
 

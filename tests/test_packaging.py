@@ -62,8 +62,8 @@ class Installation:
 
     def __init__(self, folder: Path) -> None:
         self.source, self.dist = clean_clone(folder / "source"), folder / "dist"
-        build = [sys.executable, "-m", "build", "--installer", "uv", "--outdir", self.dist]
-        self.log = run([*build, self.source], cwd=folder)
+        build = [sys.executable, "-m", "build", "--installer", "uv", "--outdir", str(self.dist)]
+        self.log = run([*build, str(self.source)], cwd=folder)
         self.venv = folder / "venv"
         venv.create(self.venv, with_pip=True)
         self.pip("setuptools>=77")
@@ -148,7 +148,7 @@ def test_the_version_has_the_commit_of_the_build_or_of_the_checkout(
     expected = f"feedferry 0.1.0 ({installed.commit()})\n"
     for command in (["-m", "feedferry"], ["-c", RUN]):
         assert run([installed.python, *command, "--version"], cwd=tmp_path) == expected
-    command = [installed.python, "-m", "feedferry", "--version"]
+    command = [str(installed.python), "-m", "feedferry", "--version"]
     assert run(command, cwd=installed.source) == expected
     (installed.source / "README.md").write_text("changed")
     assert run(command, cwd=installed.source) == expected.replace(")", "-dirty)")

@@ -47,7 +47,7 @@ class OtlpTrace(RunTrace):
         exporter = OTLPSpanExporter()
         if exporter.export(self._ended.spans) is not SpanExportResult.SUCCESS:
             _log.warning("the collector of traces has not taken the spans of the run")
-        exporter.shutdown()
+        exporter.shutdown()  # type: ignore[no-untyped-call]  # it states no result
 
 
 class EndedSpans(SpanProcessor):
