@@ -141,6 +141,22 @@ def test_an_index_knows_the_classifiers() -> None:
     assert (versions[0], project["requires-python"]) == ("3.11", ">=3.11")
 
 
+def test_each_extra_that_a_message_or_a_page_names_exists() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
+        "optional-dependencies"
+    ]
+    paths = [path for name in TOP for path in (ROOT / name).rglob("*.py")]
+    paths += [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    texts = "".join(path.read_text("utf-8") for path in paths)
+    named = {
+        name for group in re.findall(r"feedferry\[([\w,]+)\]", texts) for name in group.split(",")
+    }
+    assert {"dask", "otel", "sftp"} <= named <= {*extras}
+    for name in ("dask", "http", "office", "otel", "pdf", "sftp", "yaml"):
+        assert name in extras
+        assert f"`{name}`" in (ROOT / "README.md").read_text("utf-8")
+
+
 @pytest.mark.slow
 def test_the_version_has_the_commit_of_the_build_or_of_the_checkout(
     installed: Installation, tmp_path: Path
