@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.trace import Status, StatusCode
 
-from feedferry.pipelines.observer.trace import Attributes, RunTrace
+from feedferry.pipelines.observer.run_trace import Attributes, RunTrace
 
 _log = logging.getLogger(__name__)
 

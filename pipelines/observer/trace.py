@@ -9,25 +9,11 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 
 from feedferry.pipelines.observer.logs import logged_trace
+from feedferry.pipelines.observer.run_trace import RunTrace
 from feedferry.schemas.errors import ConfigError
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _MODULES = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
-
-Attributes = dict[str, str | int]
-"""The attributes of a span; they begin with `feedferry.`, which is added."""
-
-
-class RunTrace:
-    """The spans of a run, which has `attributes`. This class records none."""
-
-    def __init__(self) -> None:
-        self.attributes: Attributes = {}
-
-    @contextmanager
-    def span(self, _name: str) -> Iterator[Attributes]:
-        """Record the block as a span with the attributes that it adds."""
-        yield {}
 
 
 @contextmanager

@@ -56,8 +56,9 @@ from feedferry.pipelines.job.run.verify_phase import verify_run
 from feedferry.pipelines.observer.endings import Ending, begun, ending_of
 from feedferry.pipelines.observer.logs import log_to
 from feedferry.pipelines.observer.observer import Observer, Step, followed
+from feedferry.pipelines.observer.run_trace import RunTrace
 from feedferry.pipelines.observer.signals import DeadlinePassed, deadline_raised
-from feedferry.pipelines.observer.trace import RunTrace, is_traced, traced
+from feedferry.pipelines.observer.trace import is_traced, traced
 from feedferry.pipelines.options.convert_options import ACLS_SUFFIX, ConvertOptions
 from feedferry.pipelines.options.job_options import RunOptions
 from feedferry.pipelines.report.conversion_report import read_report
