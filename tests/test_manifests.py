@@ -13,8 +13,10 @@ import yaml  # type: ignore[import-untyped]  # it has no types
 
 from feedferry.pipelines.job.file.job_file import load_job
 from support.pages import read_page
+from support.programs_needed import path_of
 from support.reference import all_commands
 from support.runs import ROOT
+from support.served import serving
 
 FOLDER = ROOT / "docs" / "cluster"
 MANIFESTS = ("cronjob", "dask", "flink")
@@ -23,8 +25,10 @@ BEAM_END = re.search(r'"apache-beam>=.*,<2\.(\d+)"', (ROOT / "pyproject.toml").r
 assert BEAM_END
 BEAM = f"2.{int(BEAM_END[1]) - 1}.0"
 """The newest release of the range."""
+WORKER = f"feedferry-worker:{version('feedferry')}"
 IMAGES = {
     FEEDFERRY,
+    WORKER,
     "flink:1.19-java17",
     f"apache/beam_flink1.19_job_server:{BEAM}",
 }
@@ -36,7 +40,12 @@ API_VERSIONS = {
     "PersistentVolumeClaim": "v1",
     "Service": "v1",
 }
-USERS = {"feedferry": 10001, "apache/beam_flink1.19_job_server": 10001, "flink": 9999}
+USERS = {
+    "feedferry": 10001,
+    "feedferry-worker": 10001,
+    "apache/beam_flink1.19_job_server": 10001,
+    "flink": 9999,
+}
 FINAL = [1, 2, 3, 5]
 """Exit codes after which another attempt ends in the same way, or has nothing to do."""
 FLAGS = {
@@ -122,7 +131,7 @@ def test_each_command_has_flags_that_exist(name: str) -> None:
     lines = [
         container["args"]
         for container, _ in containers(name)
-        if container["image"] == FEEDFERRY and container["args"][0] in FLAGS
+        if container["image"] in (FEEDFERRY, WORKER) and container["args"][0] in FLAGS
     ]
     assert len(lines) == 1
     for verb, *words in lines:
@@ -161,9 +170,11 @@ def instructions() -> list[tuple[str, str]]:
 
 def test_the_image_is_built_in_stages_and_does_not_run_as_root() -> None:
     stages = [value for name, value in instructions() if name == "FROM"]
-    assert len(stages) == 3
-    assert f"apache/beam_python3.11_sdk:{BEAM} AS beam" in stages
-    assert [value for name, value in instructions() if name == "USER"] == ["10001"]
+    assert [stage.rpartition(" ")[2] for stage in stages] == [
+        *("beam", "build", "build-worker", "command", "worker")
+    ]
+    assert ("ARG", f"BEAM_IMAGE=apache/beam_python3.11_sdk:{BEAM}") in instructions()
+    assert [value for name, value in instructions() if name == "USER"] == ["10001", "10001"]
 
 
 def test_what_the_image_copies_is_in_the_repository() -> None:
@@ -171,6 +182,48 @@ def test_what_the_image_copies_is_in_the_repository() -> None:
     names = [word for words in copies if not words[0].startswith("--") for word in words[:-1]]
     assert names
     assert [name for name in names if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["command", "worker"])
+def test_a_builder_makes_the_image(target: str, tmp_path: Path) -> None:
+    buildah = [str(path_of("buildah")), "--root", str(tmp_path / "root"), "--storage-driver", "vfs"]
+    base = dict(value.partition("=")[::2] for name, value in instructions() if name == "ARG")
+    for image in base.values():
+        pull = subprocess.run(
+            [*buildah, "pull", image], check=False, capture_output=True, text=True
+        )
+        if pull.returncode:
+            pytest.skip(f"{image} cannot be had here: {pull.stderr.splitlines()[-1]}")
+    command = ["build", "--isolation", "chroot", "--target", target, "-f"]
+    words = [*buildah, *command, str(FOLDER / "Dockerfile"), str(ROOT)]
+    built = subprocess.run(words, check=False, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+
+
+def health(folder: Path, words: str, url: str = "http://127.0.0.1:1") -> int:
+    (folder / "cmdline").write_bytes(words.encode().replace(b" ", b"\0"))
+    command = [sys.executable, str(FOLDER / "health.py"), str(folder / "cmdline")]
+    done = subprocess.run(command, env={"HEALTH_URL": url}, check=False, capture_output=True)
+    return done.returncode
+
+
+@pytest.mark.slow
+def test_a_container_is_healthy_if_its_receiver_answers(tmp_path: Path) -> None:
+    with serving(tmp_path / "spool") as served:
+        assert health(tmp_path, "feedferry serve --spool /feedferry", served.url) == 0
+    assert health(tmp_path, "feedferry serve --spool /feedferry") == 1
+    assert health(tmp_path, "feedferry run nightly.yaml") == 0
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_containers_of_our_images_have_a_read_only_root(name: str) -> None:
+    for container, pod in containers(name):
+        if container["image"] in (FEEDFERRY, WORKER):
+            security = {**pod.get("securityContext", {}), **container["securityContext"]}
+            assert security["readOnlyRootFilesystem"]
+            paths = {mount["mountPath"] for mount in container.get("volumeMounts", ())}
+            assert "/tmp" in paths
 
 
 @pytest.mark.slow

@@ -1,8 +1,6 @@
 """The README: its examples run in order, its first commands in a clean clone too."""
 
-import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from feedferry.pipelines.cli.main import main
+from support.checkouts import clean_clone, git, new_environment, script_of
 from support.pages import Example, Terminal, examples, read_page, terminal
 from support.ports import kept_port
 from support.runs import ROOT, keep_levels, report
@@ -21,9 +20,7 @@ README = read_page("README.md")
 RUN_LOCAL = (ROOT / "run_local.sh").read_text("utf-8")
 FOR_USERS, _, FOR_DEVELOPERS = README.partition("\n## Development\n")
 SAVED = re.compile(r'^```yaml title="([\w.]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
-TYPED = re.compile(r"^```sh\n(.*?)^```$|^\$ ([^\n]+)$", re.MULTILINE | re.DOTALL)
 INSTALL_SECONDS = 900
-LISTENS = "until (: >/dev/tcp/127.0.0.1/{port}) 2>/dev/null; do sleep 0.1; done"
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +65,7 @@ def test_a_new_user_can_follow_the_readme_in_a_clean_clone(tmp_path: Path) -> No
         for name, text in SAVED.findall(FOR_USERS):
             (clone / name).write_text(text.replace("19900", str(port)), "utf-8")
         done = subprocess.run(
-            ["bash", "-c", script_of(FOR_USERS).replace("19900", str(port))],
+            ["bash", "-c", script_of(FOR_USERS, port)],
             cwd=clone,
             env=new_environment(),
             timeout=INSTALL_SECONDS,
@@ -88,45 +85,6 @@ def test_the_development_commands_of_the_readme_are_installed_with_the_tests() -
     programs = re.findall(r"^\.venv/bin/(\w+) ", FOR_DEVELOPERS, re.MULTILINE)
     assert programs == ["pytest", "mkdocs"]
     assert all(Path(sys.executable).with_name(name).exists() for name in programs)
-
-
-def clean_clone(folder: Path) -> Path:
-    """Return a checkout of the files that git knows or would add, and nothing else."""
-    names = git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
-    for name in filter(None, names):
-        if (ROOT / name).exists():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
-    git(folder, "init", "--quiet")
-    git(folder, "add", "--all")
-    git(folder, "-c", "user.name=a", "-c", "user.email=a", "commit", "--quiet", "--message=a")
-    return folder
-
-
-def git(folder: Path, *words: str) -> str:
-    command = ["git", "-C", str(folder), *words]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
-def script_of(page: str) -> str:
-    """Return what a user types, in one shell: each command has to end with 0 or 1."""
-    lines = ["trap 'kill $(jobs -p)' EXIT"]
-    for block, command in TYPED.findall(page):
-        for line in (block or command).splitlines():
-            if line.endswith(" &"):
-                lines += [line, LISTENS.format(port=19900)]
-            else:
-                typed = line.partition("   #")[0].strip()
-                lines.append(f"{typed} || test $? = 1 || exit 9")
-    return "\n".join(lines)
-
-
-def new_environment() -> dict[str, str]:
-    """Return the environment of a shell in which feedferry is not installed."""
-    own = str(Path(sys.executable).parent)
-    path = (name for name in os.environ["PATH"].split(os.pathsep) if name != own)
-    names = {*os.environ} - {"PYTHONPATH", "VIRTUAL_ENV"}
-    return {**{name: os.environ[name] for name in names}, "PATH": os.pathsep.join(path)}
 
 
 def test_the_readme_converts_the_bundled_sample_with_a_balanced_account(readme: Terminal) -> None:

@@ -5,6 +5,7 @@ contract of BashOperator that the page describes.
 """
 
 import configparser
+import os
 import re
 import shlex
 import shutil
@@ -61,8 +62,9 @@ class BashOperatorStandIn:
     started: "list[BashOperatorStandIn]" = []  # noqa: RUF012 # emptied by each test
 
     def __init__(
-        self, *, bash_command: str, skip_on_exit_code: list[int], retries: int, **_: object
+        self, *, bash_command: str, skip_on_exit_code: list[int], retries: int, **more: Any
     ) -> None:
+        self.report = more["on_failure_callback"]
         self.command, self.skipped, self.retries = bash_command, skip_on_exit_code, retries
         self.started.append(self)
 
@@ -161,10 +163,10 @@ def unit(name: str, folder: Path) -> configparser.ConfigParser:
 
 def test_the_units_are_accepted_by_systemd(job: Path) -> None:
     program = path_of("systemd-analyze")
-    for name in ("feedferry@.service", "feedferry@.timer"):
+    for name in ("feedferry@.service", "feedferry@.timer", "feedferry-failed@.service"):
         text = placed(FILES[name], job).replace("User=feedferry\n", "")
         (job / name.replace("@", "@nightly")).write_text(text)
-    names = [str(path) for path in sorted(job.glob("feedferry@nightly.*"))]
+    names = [str(path) for path in sorted(job.glob("feedferry*@nightly.*"))]
     checked = subprocess.run(
         [program, "verify", *names], capture_output=True, text=True, check=False
     )
@@ -193,6 +195,67 @@ def test_the_service_treats_each_exit_code_as_the_page_says(job: Path) -> None:
     for code, result in RESULTS.items():
         is_done = str(code) in succeeds
         assert (is_done, str(code) in fails) == (result == "success", result == "failed")
+
+
+@pytest.fixture
+def mailed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file with the mails that are sent from now on; nothing can be read of a journal."""
+    programs, mails = tmp_path / "programs", tmp_path / "mails"
+    programs.mkdir()
+    for name, text in (("mail", f'{{ echo "$@"; cat; }} >> {mails}'), ("journalctl", 'echo "$@"')):
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
+    return mails
+
+
+def test_the_service_of_a_failure_mails_the_journal(job: Path, mailed: Path) -> None:
+    assert (
+        unit("feedferry@.service", job)["Unit"]["OnFailure"] == "feedferry-failed@nightly.service"
+    )
+    command = unit("feedferry-failed@.service", job)["Service"]["ExecStart"]
+    subprocess.run(shlex.split(command), check=True)
+    assert mailed.read_text().splitlines() == [
+        "-s feedferry nightly has failed operator@example.com",
+        "-u feedferry@nightly -n 50 --no-pager",
+    ]
+
+
+def test_a_stand_in_for_airflow_mails_the_error_of_the_last_attempt(
+    job: Path, mailed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    airflow_result(job, ends_with(4, job), monkeypatch)
+    (task,) = BashOperatorStandIn.started
+    task.report({"exception": RetryError("exit code 4")})
+    assert mailed.read_text() == "-s feedferry nightly has failed operator@example.com\nexit code 4"
+
+
+@pytest.mark.parametrize(
+    ("codes", "ended", "mail"),
+    [
+        ([0], 0, ""),
+        ([1], 0, "exit code 1"),
+        ([2], 2, "exit code 2"),
+        ([75, 4, 0], 0, ""),
+        ([4] * 12, 4, "exit code 4"),
+    ],
+    ids=str,
+)
+def test_the_script_tries_again_and_mails_what_needs_a_person(
+    job: Path, mailed: Path, codes: list[int], ended: int, mail: str
+) -> None:
+    (job / "codes").write_text("".join(f"{code}\n" for code in codes))
+    command = job / "ends"
+    command.write_text(
+        f"#!/bin/sh\ncode=$(head -n 1 {job}/codes)\nsed -i 1d {job}/codes\nexit $code\n"
+    )
+    command.chmod(0o755)
+    script = job / "feedferry-night.sh"
+    script.write_text(placed(FILES["feedferry-night.sh"], job, command))
+    environment = {**os.environ, "PAUSE": "0"}
+    done = subprocess.run(["/bin/sh", script, "nightly.yaml"], env=environment, check=False)
+    text = mailed.read_text().splitlines()[-1] if mailed.exists() else ""
+    assert (done.returncode, text, (job / "codes").read_text()) == (ended, mail, "")
 
 
 def airflow_result(

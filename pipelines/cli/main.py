@@ -77,11 +77,26 @@ def _warnings_in_a_line() -> Iterator[None]:
         warnings.showwarning = usual
 
 
+def _show_version(ctx: click.Context, _param: click.Parameter, is_asked: bool) -> None:
+    if is_asked and not ctx.resilient_parsing:
+        from feedferry.pipelines.cli.version import version_text
+
+        click.echo(f"feedferry {version_text()}")
+        ctx.exit()
+
+
 @click.group(
     cls=TaskGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
-@click.version_option(package_name="feedferry", message="%(prog)s %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
 def feedferry() -> None:
     """Carry documents between search appliances. No document is lost without a report.
 

@@ -71,10 +71,19 @@ def full_where_known(comparer: Comparer) -> Feedtype:
     def feedtype(item: RecordOrMembership) -> str:
         is_group = isinstance(item, Membership)
         is_known = comparer.has_full_feed(item.provenance.datasource, memberships=is_group)
-        is_whole = isinstance(item, Membership) or bool(item.content or item.body is not None)
+        is_whole = isinstance(item, Membership) or _is_of_full_feed(item)
         return FULL if is_known and is_whole else incremental(item)
 
     return feedtype
+
+
+def _is_of_full_feed(record: Record) -> bool:
+    """Whether a full feed may state a record: a document with content, or an ACL alone."""
+    return _is_acl_alone(record) or record.content is not None or record.body is not None
+
+
+def _is_acl_alone(record: Record) -> bool:
+    return record.acl is not None and record.acl.alone
 
 
 def _groups(comparer: Comparer) -> Iterator[Membership]:
@@ -88,14 +97,17 @@ def _groups(comparer: Comparer) -> Iterator[Membership]:
 
 
 def _records(comparer: Comparer, results: Iterable[ReadResult]) -> Iterator[Record]:
-    """Yield deletions by URL, documents with contents in their order, and the others by URL.
+    """Yield deletions by URL, documents with contents in their order, ACLs and others by URL.
 
     A feed that replaces all documents comes before the records that change some.
     """
     yield from filter(None, map(_deletion, comparer.to_delete()))
     changed = (row.after for row in comparer.with_contents() if row.after is not None)
     yield from with_contents(changed, results)
-    yield from filter(None, map(_without_content, comparer.without_contents()))
+    for is_acl in (True, False):
+        for record in filter(None, map(_without_content, comparer.without_contents())):
+            if _is_acl_alone(record) is is_acl:
+                yield record
 
 
 def _deletion(difference: Difference) -> Record | None:

@@ -39,7 +39,8 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The files and the level of the log. `verbosity` is -1 for `-q`, else the number of `-v`.
 
     Lines have `format`, by default text. `service` is a package whose progress is on stderr without
-    `-v` too. Without `has_stderr`, as for the Python API, the log is in files only.
+    `-v` too. `trace` is the id of the trace of a run. Without `has_stderr`, as for the Python API,
+    the log is in files only.
     """
 
     verbosity: int = 0
@@ -47,6 +48,7 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
     format: OutputFormat | None = None
     job: str | None = None
     run: str | None = None
+    trace: str | None = None
     service: str | None = None
     has_stderr: bool = True
 
@@ -124,6 +126,17 @@ def log_to(
                 logging.getLogger(name).setLevel(level)
 
 
+@contextmanager
+def logged_trace(trace_id: str) -> Iterator[None]:
+    """State the id of a trace in the lines of the logs that this block opens."""
+    before = _current.settings.trace
+    _current.settings = replace(_current.settings, trace=trace_id)
+    try:
+        yield
+    finally:
+        _current.settings = replace(_current.settings, trace=before)
+
+
 class LineFormatter(logging.Formatter):
     """Formats a record as one line with its time, level, job and run."""
 
@@ -138,6 +151,7 @@ class LineFormatter(logging.Formatter):
             "level": record.levelname,
             "job": self._settings.job,
             "run": self._settings.run,
+            **({"trace_id": trace} if (trace := self._settings.trace) else {}),
             "message": record.getMessage(),
         }
         if record.exc_info:

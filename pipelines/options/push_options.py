@@ -23,6 +23,7 @@ from feedferry.pipelines.options.value_parsers import (
 from feedferry.schemas.choices import GROUPS
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.feed import CLEANUP, FEEDTYPES, REPLACE, check_datasource
+from feedferry.schemas.own_key import own_options_of
 from feedferry.schemas.share_limit import ShareLimit
 from feedferry.transforms.net.retry import RetryPolicy
 from feedferry.transforms.sinks.push.settings import Keep, OnRefusal, PushSettings, SeveralFull
@@ -289,12 +290,16 @@ def _address(url: str, own: Mapping[str, object]) -> str:
 
 
 def _own_options(kind: ApplianceProtocol, words: Mapping[str, object]) -> msgspec.Struct | None:
-    """Return the options that only a kind of appliance has; it may have those of a conversion."""
+    """Return the options that only a kind of appliance has; it may have those of a conversion.
+
+    A key below `target` is not an option of a conversion, also if both have one name.
+    """
     from feedferry.pipelines.options.own_options import chosen_of, own_values
 
     if kind.options is None:
         return None
-    flags, names = flags_of(ConvertOptions), kind.options.__struct_fields__
+    flags, own = flags_of(ConvertOptions), {option.name for option in own_options_of(kind.options)}
+    names = [name for name in kind.options.__struct_fields__ if name not in own]
     shared = {
         name: flags[name].parse(words[name])
         for name in names

@@ -40,6 +40,13 @@ class PushResult(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
     @property
+    def sums(self) -> dict[str, int]:
+        """The records by their results, and the bytes that were accepted."""
+        names = ("accepted", "refused", "left", "bytes")
+        outcomes = self.account.outcomes
+        return {name: sum(getattr(outcome, name) for outcome in outcomes) for name in names}
+
+    @property
     def exit_code(self) -> int:
         return self.account.exit_code
 

@@ -53,6 +53,14 @@ class ConversionResult(msgspec.Struct, frozen=True, kw_only=True):
     has_state: bool = False
 
     @property
+    def sums(self) -> dict[str, int]:
+        """The counts of the account, and the chunks."""
+        account = self.report.account
+        names = ("read", "written", "rejected", "filtered")
+        sums = {name: sum(getattr(account, name).values()) for name in names}
+        return {**sums, "bytes_read": account.bytes_read, "chunks": self.report.chunks}
+
+    @property
     def unchanged_text(self) -> str:
         """The result in a line if nothing has changed since the last run, empty otherwise."""
         account = self.report.account

@@ -133,6 +133,12 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     first: tuple[VerifiedDocument, ...] = ()
 
     @property
+    def sums(self) -> dict[str, int]:
+        """The documents of each kind of difference."""
+        names = ("same", "added", "removed", "changed")
+        return {name: getattr(self.counts, name) for name in names}
+
+    @property
     def exit_code(self) -> int:
         return FINDINGS_EXIT if self.counts.has_findings else 0
 

@@ -88,9 +88,11 @@ WHERE acl IS NULL OR acl = x'C0'
 _MAY_BE_PARENT = "(is_parent OR alone)"
 """The condition of ACLs that are parents of others. An ACL of a document only is not kept."""
 _IS_DOUBTFUL = f"""
-SELECT 1 FROM acls WHERE url = ?1 AND acl <> x'C0' AND number <= ?3 AND (
-    datasource = ?2
-    OR NOT EXISTS (SELECT 1 FROM acls WHERE url = ?1 AND datasource = ?2 AND {_MAY_BE_PARENT})
+SELECT 1 FROM acls WHERE url = :url AND acl <> x'C0' AND number <= :number AND (
+    datasource = :datasource
+    OR NOT EXISTS (
+        SELECT 1 FROM acls WHERE url = :url AND datasource = :datasource AND {_MAY_BE_PARENT}
+    )
 )
 """
 _SETTLE = """
@@ -388,7 +390,8 @@ class _Acls:
         heirs = "FROM acls WHERE acl NOT NULL AND parent NOT NULL AND number > ?"
         query = f"SELECT DISTINCT parent, datasource {heirs}"
         for parent, datasource in self._database.execute(query, (self.begin,)):
-            if self._database.execute(_IS_DOUBTFUL, (parent, datasource, number)).fetchone():
+            place = {"url": parent, "datasource": datasource, "number": number}
+            if self._database.execute(_IS_DOUBTFUL, place).fetchone():
                 if self._inputs.settles_doubts:
                     return True
                 raise _doubtful(reject, f"a newer ACL of {parent!r}, from which others inherit")

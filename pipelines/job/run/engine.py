@@ -17,7 +17,7 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -59,7 +59,9 @@ from feedferry.pipelines.job.run.verify_phase import verify_run
 from feedferry.pipelines.observer.endings import Ending, begun, ending_of
 from feedferry.pipelines.observer.logs import log_to
 from feedferry.pipelines.observer.observer import Observer, Step, followed
+from feedferry.pipelines.observer.run_trace import RunTrace
 from feedferry.pipelines.observer.signals import DeadlinePassed, deadline_raised
+from feedferry.pipelines.observer.trace import is_traced, traced
 from feedferry.pipelines.options.convert_options import ACLS_SUFFIX, ConvertOptions
 from feedferry.pipelines.options.job_options import RunOptions
 from feedferry.pipelines.report.conversion_report import read_report
@@ -115,6 +117,7 @@ def _finish(remote: RemoteFolder, observer: Observer) -> None:
 
 def _convert(job: Job, observer: Observer, remote: RemoteFolder | None) -> RunResult:
     options = job.convert
+    is_traced()  # raises ConfigError
     check_output(job.home, options)
     check_groups(job.push, options.acls_path)
     with ExitStack() as locks:
@@ -170,6 +173,7 @@ def run(job: Job, options: RunOptions, observer: Observer) -> JobResult:
     if options.only_resume and job.convert.fresh:
         raise ConfigError("⟦fresh⟧ and ⟦only_resume⟧: both given; expected at most one of them")
     job = replace(job, home=shown_path(job.home))
+    is_traced()  # raises ConfigError
     options = replace(options, deadline=options.deadline or job.deadline)
     with job.errors_in_keys(), ExitStack() as locks:
         locks.enter_context(locked_job(job.home))
@@ -221,6 +225,7 @@ class JobRun:
     record: RunRecord
     conversion: Conversion | None
     observer: Observer
+    trace: RunTrace = field(default_factory=RunTrace)
 
     @property
     def folder(self) -> Path:
@@ -232,10 +237,13 @@ class JobRun:
         The folder is complete on return, with the pages of the run. An error in writing these, or
         in removing old runs, does not change how the run has ended.
         """
-        try:
-            return self._run()
-        finally:
-            self._notify()
+        attributes = {"job": self.job.name or "", "run": self.record.id}
+        with traced("run", attributes) as self.trace:
+            try:
+                return self._run()
+            finally:
+                self.trace.attributes["exit_code"] = self.record.exit_code or 0
+                self._notify()
 
     def _run(self) -> RunResult:
         job = self.job
@@ -261,20 +269,26 @@ class JobRun:
             inputs = self.conversion
             if job.name is not None:
                 inputs = replace(inputs, run=self.record.id, generation=self.record.age or 0)
-            with deadline_raised(self.options.deadline):
+            with self.trace.span("convert") as counts, deadline_raised(self.options.deadline):
                 conversion = convert_inputs(inputs, self.observer, is_pushed=is_pushed)
+                counts.update(conversion.sums)
             self._save(phase=Phase.PUSH)
         exit_code = read_report(self.folder).exit_code  # of an earlier attempt, maybe
         result = replace(result, exit_code=exit_code, conversion=conversion)
         if self.record.phase is Phase.PUSH:
-            result = self._push(result)
+            with self.trace.span("push") as counts:
+                result = self._push(result)
+                counts.update({} if result.push is None else result.push.sums)
             if result.message is None:
                 self._save(phase=Phase.REMEMBER)
         if self.record.phase is Phase.REMEMBER:
-            self._remember()
+            with self.trace.span("remember"):
+                self._remember()
             self._save(phase=Phase.VERIFY)
         if self.record.phase is Phase.VERIFY:
-            result = self._verify(result)
+            with self.trace.span("verify") as counts:
+                result = self._verify(result)
+                counts.update(result.verification.sums if result.verification else {})
         phase = Phase.DONE if self.record.phase is Phase.VERIFY else self.record.phase
         self._end(Ending(result.message or "", result.exit_code), phase)
         return result

@@ -158,8 +158,8 @@ _IS_FED = "profile = '' AND kind <> 'acl'"
 _SKIP = "INSERT OR REPLACE INTO skipped VALUES (?, ?)"
 _UNSKIP = "DELETE FROM skipped WHERE datasource = ?"
 _LEAVE_OUT = (
-    f"INSERT INTO left_out SELECT ?1, url FROM documents WHERE {_IS_FED} AND datasource = ?2"
-    " UNION SELECT ?1, url FROM skipped WHERE datasource = ?2"
+    f"INSERT INTO left_out SELECT ?, url FROM documents WHERE {_IS_FED} AND datasource = ?"
+    " UNION SELECT ?, url FROM skipped WHERE datasource = ?"
 )
 _EXISTS = "EXISTS (SELECT 1 FROM {0} WHERE {0}.url = left_out.url AND {1})".format
 _KEEP = (
@@ -216,7 +216,7 @@ def read_changes(
     """
     is_feed = _is_feed(delivery)
     if is_whole(delivery) and is_feed:
-        yield _LEAVE_OUT, (delivery.ordinal, delivery.datasource)  # everything of before
+        yield _LEAVE_OUT, (delivery.ordinal, delivery.datasource) * 2  # everything of before
         yield _FORGET, (delivery.datasource,)
         yield _UNSKIP, (delivery.datasource,)
     elif is_whole(delivery):

@@ -76,8 +76,8 @@ _DOCUMENT_JSON = json_object(
     fields="json(coalesce(fields, '{}'))",
     searchable="json(iif(searchable, 'true', 'false'))",
 )
-_ON_PAGE = "url > coalesce(?1, '') AND (?2 IS NULL OR datasource = ?2)"
-_LAST_URL = f"SELECT url FROM documents WHERE {_ON_PAGE} ORDER BY url LIMIT 1 OFFSET ?3"
+_ON_PAGE = "url > coalesce(?, '') AND (? IS NULL OR datasource = ?)"
+_LAST_URL = f"SELECT url FROM documents WHERE {_ON_PAGE} ORDER BY url LIMIT 1 OFFSET ?"
 _DOCUMENTS = (
     f"SELECT {_DOCUMENT_JSON} FROM documents WHERE {_ON_PAGE} AND url <= coalesce(({_LAST_URL}),"
     " (SELECT max(url) FROM documents)) ORDER BY url, profile"
@@ -97,11 +97,11 @@ _TOTALS = (
 _HAS = "SELECT 1 FROM documents WHERE url = ? AND profile = ? AND kind <> 'acl'"
 _TAKEN_BY = (
     "SELECT max(feed) FROM documents WHERE documents.url = left_out.url AND kind <> 'acl'"
-    " AND (profile <> '' OR datasource <> ?2)"
+    " AND (profile <> '' OR datasource <> ?)"
 )
 _LEFT_OUT = (
-    f"SELECT url, ({_TAKEN_BY}) FROM left_out WHERE feed = ?1 AND NOT EXISTS"
-    " (SELECT 1 FROM skipped WHERE skipped.url = left_out.url AND datasource <> ?2) ORDER BY url"
+    f"SELECT url, ({_TAKEN_BY}) FROM left_out WHERE feed = ? AND NOT EXISTS"
+    " (SELECT 1 FROM skipped WHERE skipped.url = left_out.url AND datasource <> ?) ORDER BY url"
 )
 
 
@@ -150,7 +150,8 @@ class Index:
         All documents with the same URL are on one page, so that the next page can begin after it. A
         page may have more than `limit` documents for that.
         """
-        return self._database.rows(IndexedDocument, _DOCUMENTS, after, datasource, limit - 1)
+        page = (after, datasource, datasource)
+        return self._database.rows(IndexedDocument, _DOCUMENTS, *page, *page, limit - 1)
 
     def has_document(self, url: str, *, profile: str = "") -> bool:
         """Whether feeds, or a profile, have a document with this URL."""
@@ -177,7 +178,7 @@ class Index:
         The second value is the last delivery by which another datasource or profile took the URL.
         """
         yield from self._database.connection.execute(
-            _LEFT_OUT, (delivery.ordinal, delivery.datasource)
+            _LEFT_OUT, (delivery.datasource, delivery.ordinal, delivery.datasource)
         )
 
     def digest(self, delivery: Delivery, spool: Path) -> None:

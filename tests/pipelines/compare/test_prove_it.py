@@ -97,6 +97,21 @@ def test_a_feed_of_the_differences_makes_the_second_input_of_the_first(
     assert main(["diff", "whole", "tuesday.xml"]) == 0
 
 
+def test_a_compacted_full_feed_is_one_feed_with_its_acls_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = '<acl url="http://www.example.com/"><principal scope="user" access="permit">'
+    Path("full.xml").write_text(feed(f"{folder}ann</principal></acl>", *pages(), feedtype="full"))
+
+    assert main(["compact", "full.xml", "-o", "whole", "--to", "gsa-feed"]) == 0
+
+    (chunk,) = Path("whole/chunks").iterdir()
+    text = chunk.read_text()
+    assert (text.count("<feedtype>full<"), text.count("<record ")) == (1, DOCUMENTS)
+    assert "http://www.example.com/" in text.partition("<acl url=")[2]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -32,6 +32,7 @@ target:
   mapping: fields.yaml
   fields: {author: "metadata:Author"}
 """
+PLAIN_TARGET = "target: {type: opensearch, url: 'http://127.0.0.1:9200/intranet', datasource: a}\n"
 FIELDS = b"properties: {author: {type: text}, attachment: {properties: {content: {type: text}}}}\n"
 
 
@@ -51,6 +52,18 @@ def error(folder: Path, *overrides: str) -> str:
 def options_of(job: Job) -> IndexOptions:
     assert job.push is not None
     return job.push.appliance.of(IndexOptions)
+
+
+def test_the_mapping_of_a_database_is_not_that_of_the_index(tmp_path: Path) -> None:
+    put(tmp_path / "people.yaml", b"{connection: 'sqlite:///a.db', table: a, url: 'http://a/{id}'}")
+    put(tmp_path / "fields.yaml", FIELDS)
+    source = "source: {type: database, mapping: people.yaml}\n"
+    for target, expected in ((TARGET, f"{tmp_path}/fields.yaml"), (PLAIN_TARGET, None)):
+        path = tmp_path / "job.yaml"
+        put(path, ("version: 1\njob: people\n" + source + target).encode())
+        job = load_job(path, {}, {})
+        assert job.convert.mapping == f"{tmp_path}/people.yaml"
+        assert options_of(job).mapping == expected
 
 
 def test_a_target_has_the_options_of_its_keys(tmp_path: Path) -> None:

@@ -144,13 +144,12 @@ class TreeSource(Source[Tree]):
         return hashlib.sha256(rules).hexdigest()
 
     def may_inherit(self, span: Span, config: Tree | None) -> bool:
-        return config is None or (config.acl is not None and config.acl.is_inherited)
+        return config is None or _has_folder_acls(config)
 
     def acls(self, span: Span, config: Tree | None) -> Iterator[ReadResult] | None:
         from feedferry.transforms.sources.tree.documents.read import read_folders
 
-        is_inherited = config is not None and self.may_inherit(span, config)
-        return read_folders(span, config) if config is not None and is_inherited else None
+        return read_folders(span, config) if config and _has_folder_acls(config) else None
 
     def checks(self, runs: Sequence[SourceRun[Tree]]) -> Iterator[Check]:
         for run in runs:
@@ -253,6 +252,11 @@ def _acl(options: SourceOptions, *, is_remote: bool) -> TreeAcl | None:
         namespace=options.acl_namespace,
         everyone=options.acl_everyone,
     )
+
+
+def _has_folder_acls(config: msgspec.Struct) -> bool:
+    """Whether files inherit from folders. A listing of a database has deletions, and no tree."""
+    return isinstance(config, Tree) and config.acl is not None and config.acl.is_inherited
 
 
 def _check_outside(tree: Tree, options: SourceOptions) -> None:

@@ -9,12 +9,23 @@ from pathlib import Path
 _PRAGMAS = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
 
 
+class ScratchConnection(sqlite3.Connection):
+    """A connection that ends with its last user, in whichever thread that is collected.
+
+    Python 3.13 warns of other connections that are not closed.
+    """
+
+    def __del__(self) -> None:
+        self.close()
+
+
 def scratch_database(schema: str, path: Path | None = None) -> sqlite3.Connection:
     """Return a new database with a schema.
 
     Without a path, it is a temporary file, which SQLite removes.
     """
-    database = sqlite3.connect("" if path is None else path)
+    name = "" if path is None else path
+    database = sqlite3.connect(name, factory=ScratchConnection, check_same_thread=False)
     database.executescript(_PRAGMAS + schema)
     return database
 
@@ -31,7 +42,8 @@ def whole_scratch(schema: str, path: Path) -> Iterator[sqlite3.Connection]:
 
 def read_scratch(path: Path) -> sqlite3.Connection:
     """Return a database that another process has finished, to be read only."""
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    name = f"{path.absolute().as_uri()}?mode=ro"
+    return sqlite3.connect(name, uri=True, factory=ScratchConnection, check_same_thread=False)
 
 
 def pack_rows(database: sqlite3.Connection) -> None:

@@ -155,7 +155,10 @@ def test_other_contents_than_names_with_values_are_refused(
     ("text", "expected"),
     [
         ("", "line 1: expecting value; expected JSON"),
-        ('{"a": 1,\n}', "line 2: expecting property name enclosed in double quotes; expected JSON"),
+        (
+            '{"a": 1,\n2}',
+            "line 2: expecting property name enclosed in double quotes; expected JSON",
+        ),
         ("null", f"no object; {PAIRS}"),
         ('{"a": NaN}', "NaN; expected a number"),
         ('{"a": -Infinity}', "-Infinity; expected a number"),
