@@ -18,7 +18,7 @@ from feedferry.transforms.access.index_fields import (
     search_filter,
     tokens_of,
 )
-from feedferry.transforms.formats.opensearch.bulk_writer import id_of
+from feedferry.transforms.formats.search_document.document_encoder import id_of
 from feedferry.transforms.sinks.push.wire.opensearch.json_request import json_body
 from feedferry.transforms.sinks.push.wire.opensearch.replies import SearchReply, read_reply
 from feedferry.transforms.sinks.push.wire.protocol import ApplianceReader, FailedProbe

@@ -14,8 +14,8 @@ from feedferry.schemas.errors import RecordError, TargetError
 from feedferry.schemas.record import Arrival, Content, Crawl, Provenance, Record
 from feedferry.transforms.access.decision import PARTS, decision_of
 from feedferry.transforms.access.index_fields import acl_of_fields, field_names, fields_of
-from feedferry.transforms.formats.opensearch.bulk_reader import document_of
-from feedferry.transforms.formats.opensearch.bulk_writer import id_of
+from feedferry.transforms.formats.search_document.document_encoder import id_of
+from feedferry.transforms.formats.search_document.document_reader import document_of
 from feedferry.transforms.sinks.push.wire.opensearch.index_options import IndexOptions
 from feedferry.transforms.sinks.push.wire.opensearch.json_request import json_body
 from feedferry.transforms.sinks.push.wire.opensearch.mapping import alias_suffix, held_mappings
