@@ -13,6 +13,7 @@ from feedferry.transforms.formats import OPENSEARCH
 from feedferry.transforms.sinks.push.model import ApplianceResponse, ChunkPart
 from feedferry.transforms.sinks.push.wire.body import RequestBody
 from feedferry.transforms.sinks.push.wire.opensearch.bulk_request import make_hiding, make_request
+from feedferry.transforms.sinks.push.wire.opensearch.cluster_decisions import ClusterDecisions
 from feedferry.transforms.sinks.push.wire.opensearch.groups_index import (
     check_groups_index,
     find_groups,
@@ -27,7 +28,6 @@ from feedferry.transforms.sinks.push.wire.opensearch.indexes import (
     exchange_text,
     finish,
 )
-from feedferry.transforms.sinks.push.wire.opensearch.probes import probe
 from feedferry.transforms.sinks.push.wire.opensearch.results import (
     TRUST,
     documents_text,
@@ -36,13 +36,11 @@ from feedferry.transforms.sinks.push.wire.opensearch.results import (
     words_of,
 )
 from feedferry.transforms.sinks.push.wire.opensearch.scan import (
-    LISTED_FIELDS,
-    as_listed,
     check,
     find_versions,
     list_documents,
+    probe,
 )
-from feedferry.transforms.sinks.push.wire.opensearch.tightening import forget, tighten
 from feedferry.transforms.sinks.push.wire.protocol import (
     Address,
     ApplianceProtocol,
@@ -51,6 +49,11 @@ from feedferry.transforms.sinks.push.wire.protocol import (
     SendContext,
 )
 from feedferry.transforms.sinks.push.wire.responses import describe
+from feedferry.transforms.sinks.push.wire.search_index.listed_documents import (
+    LISTED_FIELDS,
+    as_listed,
+)
+from feedferry.transforms.sinks.push.wire.search_index.tightening import forget, tighten
 
 _INDEX = re.compile(r"/[a-z0-9][a-z0-9._-]{0,99}", re.ASCII)
 _NO_INDEX_YET = 404
@@ -70,7 +73,8 @@ def _find_url(address: Address) -> str | None:
 def _begin(session: RunSession) -> RunIndexes:
     check_groups_index(session)
     indexes = begin(session)
-    return replace(indexes, superseded=tighten(session, indexes))
+    superseded = tighten(session, ClusterDecisions(session, indexes), indexes.before)
+    return replace(indexes, superseded=superseded)
 
 
 def _finish(session: RunSession) -> None:
