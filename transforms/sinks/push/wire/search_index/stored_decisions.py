@@ -1,5 +1,6 @@
 """Decisions as bytes, with the kind of record that has them."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -15,6 +16,10 @@ UPDATE: Final = b"~"
 
 _NAMES = field_names()
 Tokens = list[str] | str
+
+_FIELD = rb'"acl_[0-9]_(?:deny|permit)_[0-9]":\[(?:"(?:[^"\\]|\\.)*",?)*+\]'
+_DECISION = re.compile(rb"," + _FIELD + rb"|" + _FIELD + rb",?")
+"""A field of a decision, with the comma by which it is separated."""
 
 _decode_stored = msgspec.json.Decoder(tuple[list[str] | str, ...]).decode
 _encode = msgspec.json.encode
@@ -38,3 +43,12 @@ def _sorted(tokens: Tokens) -> list[str]:
     if isinstance(tokens, str):
         return [tokens]
     return sorted({*tokens}) if len(tokens) > 1 else tokens
+
+
+def without_decision(document: bytes) -> bytes:
+    """Return the JSON of a document with spaces in place of its decision."""
+    return _DECISION.sub(_spaces, document)
+
+
+def _spaces(match: re.Match[bytes]) -> bytes:
+    return b" " * len(match[0])
