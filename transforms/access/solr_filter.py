@@ -18,15 +18,15 @@ def solr_filter(tokens: Collection[str]) -> dict[str, object]:
     >>> solr_filter(["*", "us:Default:bob"])["params"]
     {'feedferry_tokens': '*,us:Default:bob'}
     """
-    queries = [f"*:* -{WITHHELD_FIELD}:[* TO *]", *map(_part_query, PARTS_OF_FIELDS)]
+    queries = [f"+*:* -{WITHHELD_FIELD}:[* TO *]", *map(_part_query, PARTS_OF_FIELDS)]
     return {"filter": queries, "params": {_TOKENS: ",".join(tokens) or EVERYONE}}
 
 
 def _part_query(layers: list[tuple[str, str]]) -> str:
-    """Return the query of a part; one that begins with a denial needs all documents to deny of."""
+    """Return the query of a part, with the same meaning for each default operator."""
     (deny, permit), *others = layers
     ways = [_terms(permit), *(f"({_part_query(others)})" for _ in others[:1])]
-    return f"+*:* -{_terms(deny)} +({' '.join(ways)})"
+    return f"+*:* -{_terms(deny)} +({' OR '.join(ways)})"
 
 
 def _terms(name: str) -> str:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from feedferry.schemas.check import CheckLine, fail, fail_of, ok, warn
 from feedferry.schemas.errors import TargetError
 from feedferry.schemas.record import Provenance, Record
+from feedferry.schemas.units import counted
 from feedferry.transforms.access.index_fields import field_names
 from feedferry.transforms.access.solr_filter import WITHHELD_FIELD, solr_filter
 from feedferry.transforms.formats.search_document.document_encoder import id_of
@@ -55,7 +56,7 @@ def list_documents(reader: ApplianceReader, datasource: str | None) -> Iterator[
     if not committed.is_success:
         raise failure(committed, _EXPECTED)
     wanted = _ANY if datasource is None else of_datasource(datasource)
-    counted, listed, mark, size = count(reader, wanted), 0, "*", _PAGE_DOCUMENTS
+    expected, listed, mark, size = count(reader, wanted), 0, "*", _PAGE_DOCUMENTS
     while True:
         query = {"query": "*:*", "filter": [wanted], "sort": "id asc", "limit": size}
         body = json_body({**query, "params": {"cursorMark": mark}})
@@ -75,9 +76,9 @@ def list_documents(reader: ApplianceReader, datasource: str | None) -> Iterator[
         if reply.next_cursor_mark in ("", mark):
             break
         mark = reply.next_cursor_mark
-    if listed < counted:
+    if listed < expected:
         raise TargetError(
-            f"{reader.appliance.url}: {listed:,} documents of {counted:,} were listed; expected"
+            f"{reader.appliance.url}: {listed:,} documents of {expected:,} were listed; expected"
             " all: verify again when nothing writes to the collection"
         )
 
@@ -131,7 +132,7 @@ def check(reader: ApplianceReader) -> Iterator[CheckLine]:
     if wrong:
         yield fail("schema", wrong[0], "correct the schema, or give another collection")
     elif missing:
-        found = f"{len(missing)} fields are missing"
+        found = f"missing: {counted(len(missing), 'field')}"
         yield warn("schema", found, "the first run makes them, if the schema is a managed one")
     else:
         yield ok("schema", "the fields of documents and decisions")

@@ -18,6 +18,7 @@ from itertools import accumulate
 from feedferry.schemas.account import Chunk
 from feedferry.schemas.errors import ConfigError, TargetError
 from feedferry.schemas.units import counted
+from feedferry.transforms.formats.solr.command_writer import closed_manifoldcf
 from feedferry.transforms.formats.solr.solr_format import SolrOptions
 from feedferry.transforms.sinks.push.model import ChunkPart, count_records
 from feedferry.transforms.sinks.push.wire.protocol import Appliance, RunSession
@@ -124,7 +125,9 @@ def _take_over(session: RunSession, datasource: str, begun: int) -> None:
     if newest > begun:
         raise _superseded(session.appliance.url, datasource)
     if newest < begun:
-        marker = {"id": f"{_RUN_ID} {datasource}", "run": begun}
+        options = session.appliance.of(SolrOptions)
+        closed = closed_manifoldcf({}) if options.is_manifoldcf else {}
+        marker = {"id": f"{_RUN_ID} {datasource}", "run": begun, **closed}
         session.send("/update", json_body({"add": {"doc": marker}}))
     _check_newest(session, datasource, begun)
 
