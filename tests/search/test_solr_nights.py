@@ -40,6 +40,7 @@ version: 1
 job: nights
 source: {type: gsa-feed, path: [docs.xml, web.xml]}
 target: {type: solr, url: "URL/solr/docs"}
+verify: target
 """
 
 

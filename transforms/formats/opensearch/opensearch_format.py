@@ -34,7 +34,9 @@ class OpensearchOptions(msgspec.Struct, frozen=True, kw_only=True):
         check_names(name for _, name in self.fields)
 
 
-_BEGIN = re.compile(rb'\s*\{\s*"(?:index|create|update|delete)"\s*:\s*\{')
+_BEGIN = re.compile(
+    rb'\s*\{\s*"(?:index|create|update|delete)"\s*:\s*\{(?!\s*"(?:id|query)")'  # those of Solr
+)
 
 
 _make_adapter: Callable[..., Adapter] = deferred("search_document.adapt_document:make_adapter")

@@ -12,7 +12,7 @@ from feedferry.schemas.errors import ConfigError, RecordError
 from feedferry.schemas.record import Action, Field, Meta, Record
 from feedferry.schemas.reject import Reject
 from feedferry.transforms.access.index_fields import field_names
-from feedferry.transforms.formats import SOLR, WriteOptions
+from feedferry.transforms.formats import SOLR, WriteOptions, sniff
 from feedferry.transforms.formats.solr.command_writer import CommandEncoder
 from feedferry.transforms.formats.solr.solr_format import SolrOptions
 
@@ -150,6 +150,13 @@ def test_a_document_without_a_decision_permits_nobody() -> None:
     (record,) = read_all({"add": {"doc": {"id": "other", "modified": "2026-11-03T08:00:00Z"}}})
     assert (record.url, record.acl) == ("other", Acl())
     assert record.modified == datetime(2026, 11, 3, 8, tzinfo=UTC)
+
+
+def test_deletions_differ_from_those_of_opensearch_by_the_name_of_the_id() -> None:
+    assert sniff(b'{"delete":{"id":"docs http://h/a"}}\n') == "solr"
+    assert sniff(b'{"delete":{"query":"*:*"}}\n') == "solr"
+    assert sniff(b'{"delete":{"_id":"http://h/a"}}\n') == "opensearch"
+    assert sniff(b'{"delete":{"version":1,"_id":"http://h/a"}}\n') == "opensearch"
 
 
 @pytest.mark.parametrize(
