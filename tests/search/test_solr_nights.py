@@ -122,14 +122,38 @@ def full(feed: Path) -> None:
     feed.write_text(text.replace(">incremental<", ">full<"))
 
 
-def push_full(folder: Path, before: State, after: State, url: str, *flags: str) -> int:
-    """Convert and push a full feed of `docs`; documents that are gone are not in it."""
+def converted_full(folder: Path, after: State) -> Path:
+    """Return a run with a full feed of `docs`; documents that are gone are not in it."""
     folder.mkdir()
     write_feeds(folder, {}, after, {})
     full(folder / "docs.xml")
-    assert before is not None
-    words = ("-o", str(folder / "run"), "--to", "solr", "--push-to", url)
-    return convert(str(folder / "docs.xml"), *words, *flags)
+    words = ("-o", str(folder / "run"), "--to", "solr", "--max-chunk-records", "3")
+    assert convert(str(folder / "docs.xml"), *words) == 0
+    return folder / "run"
+
+
+def test_a_full_feed_that_ends_anywhere_shows_nothing_to_others_and_is_continued(
+    solr: SolrServer, tmp_path: Path
+) -> None:
+    choice = random.Random(SEED)
+    state = next_state(choice, {})
+    run = converted(tmp_path / "first", {}, state, to="solr")
+    assert pushed(run, solr.collection).exit_code == 0
+    docs = {name: acl for name, acl in next_state(choice, state).items() if name[:4] == "docs"}
+    after = {**docs, **{name: acl for name, acl in state.items() if name[:3] == "web"}}
+    assert {*state} - {*after}, "some documents are gone"
+    run = converted_full(tmp_path / "full", docs)
+    with search_proxy(solr) as proxy:
+        watch = proxy.answer = Watch(proxy, seen_by(solr, commits=True))
+        for requests in ENDS:
+            watch.last = watch.count + requests
+            assert pushed(run, f"{proxy.url}/solr/docs").exit_code in (0, 4)
+        watch.last = -1
+        result = pushed(run, f"{proxy.url}/solr/docs")
+        assert result.exit_code == 0, result.reason
+    for sample in watch.samples:
+        assert sample <= pairs_of(state) | pairs_of(after)
+    assert watch.seen() == pairs_of(after)
 
 
 def test_a_full_feed_deletes_what_it_leaves_out_in_its_datasource_only(
@@ -138,12 +162,12 @@ def test_a_full_feed_deletes_what_it_leaves_out_in_its_datasource_only(
     first: State = {"docs/0": STAFF, "docs/1": None, "web/0": STAFF}
     assert pushed(converted(tmp_path / "1", {}, first, to="solr"), solr.collection).exit_code == 0
     second: State = {"docs/0": BOARD, "docs/2": None}
-    assert push_full(tmp_path / "2", first, second, solr.collection) == 0
+    run = converted_full(tmp_path / "2", second)
+    assert pushed(run, solr.collection).exit_code == 0
     assert sorted(solr.documents()) == [f"{HOST}docs/0", f"{HOST}docs/2", f"{HOST}web/0"]
     seen = seen_by(solr, commits=True)()
     assert seen == pairs_of({**second, "web/0": STAFF})
-    assert convert(str(tmp_path / "2/docs.xml"), "-o", str(tmp_path / "3"), "--to", "solr") == 0
-    assert main(["verify", str(tmp_path / "3"), "--against", solr.collection]) == 0
+    assert main(["verify", str(run), "--against", solr.collection]) == 0
 
 
 def test_a_document_that_solr_refuses_is_a_reject_and_its_older_version_is_hidden(

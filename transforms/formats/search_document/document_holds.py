@@ -1,4 +1,4 @@
-"""What a document of a search index may have, and the names and limits of its fields."""
+"""The fields that a document of a search index may have, with their names and limits."""
 
 from collections.abc import Iterable
 

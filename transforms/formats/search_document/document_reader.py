@@ -1,7 +1,7 @@
 """Read a document of a search index: the fields of our writers, others as fields of their names.
 
 A document without the fields of a decision is shown to no user by our filter, so that its ACL
-permits nobody.
+permits no user.
 """
 
 from collections.abc import Iterator

@@ -4,7 +4,7 @@
 
 A document with `_version_` is read as an update of an ACL, as the writer makes it. The fields are
 those of the writer; others become fields of their names. A document without the fields of a
-decision is shown to no user by our filter, so that its ACL permits nobody.
+decision is shown to no user by our filter, so that its ACL permits no user.
 """
 
 import re
@@ -164,7 +164,7 @@ def set_tokens(stated: dict[str, object]) -> dict[str, list[str]]:
 
 
 def _command(line: bytes) -> tuple[str, dict[str, object]]:
-    """Return the name of a command, and what it is of."""
+    """Return the name of a command, and its object."""
     try:
         value = msgspec.json.decode(line)
     except _NO_JSON as exc:

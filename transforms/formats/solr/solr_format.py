@@ -1,4 +1,4 @@
-"""The format of commands for Solr: what a document may have."""
+"""The format of commands for Solr: its documents, options and fields."""
 
 import re
 from collections.abc import Callable

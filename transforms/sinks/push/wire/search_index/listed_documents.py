@@ -1,4 +1,4 @@
-"""Documents as the list of an index has them, for a comparison with what was sent."""
+"""Documents as the list of an index has them, for a comparison with the input."""
 
 from hashlib import sha256
 

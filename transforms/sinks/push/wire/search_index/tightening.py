@@ -141,7 +141,7 @@ class DecisionIndex(Protocol):
         ...
 
     def show(self, datasource: str) -> None:
-        """Make what was sent visible to searches."""
+        """Make the decisions visible to searches."""
         ...
 
 

@@ -94,7 +94,7 @@ class CollectionDecisions:
 
 
 def decisions_of(lines: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the id of the document of each record, with a stored decision and what it is of."""
+    """Yield the id of the document of each record, with a stored decision and its kind."""
     for line in lines:
         for id, is_deleted in ids_of([line]):
             if is_deleted:

@@ -1,4 +1,4 @@
-"""What a run does at a collection before and after its chunks.
+"""The steps of a run at a collection before and after its chunks.
 
 Documents of all datasources are in one collection. Each has the run that sent it last, by the time
 at which the run began. A run that begins writes this time to a document of its own, by which it is
@@ -66,7 +66,7 @@ def check_feeds(appliance: Appliance, chunks: Sequence[Chunk]) -> None:
 
 
 def exchange_text(_appliance: Appliance, datasource: str) -> str:
-    """Return what a full feed of a datasource exchanges."""
+    """Return how a full feed of a datasource replaces documents."""
     return (
         f"{datasource}: documents are replaced as they come; those that the feed leaves out are"
         " deleted when it is whole"
@@ -104,7 +104,7 @@ def guard(requests: Requests, part: ChunkPart, run: object) -> None:
 
 
 def finish(session: RunSession) -> None:
-    """Make what a run has sent visible to searches; delete what full feeds leave out."""
+    """Make the documents of a run visible to searches; delete those that full feeds leave out."""
     if not session.chunks:
         return
     begun = begun_at(session, now())
@@ -115,7 +115,7 @@ def finish(session: RunSession) -> None:
     for datasource, chunks in of_run.items():
         if is_full(chunks[0]):
             delete = partial(_delete_others, session, datasource, chunks, begun)
-            session.step(f"delete what the full feed of {datasource} leaves out", delete)
+            session.step(f"delete documents that the full feed of {datasource} lacks", delete)
     forget(session)
 
 

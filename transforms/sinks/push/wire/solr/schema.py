@@ -167,7 +167,7 @@ def _wanted(options: SolrOptions) -> dict[str, str]:
 
 
 def _additions(held: HeldSchema, options: SolrOptions) -> dict[str, list[dict[str, object]]]:
-    """Return the commands of the Schema API that make what is missing."""
+    """Return the commands of the Schema API that make the missing fields."""
     types, fields, dynamic = (
         {each.name for each in of} for of in (held.field_types, held.fields, held.dynamic_fields)
     )
