@@ -52,7 +52,7 @@ _NAMES = field_names()
 _encode = msgspec.json.Encoder().encode
 
 
-class CommandEncoder(DocumentEncoder):
+class SolrEncoder(DocumentEncoder):
     """Encodes records as commands; there is nothing around them."""
 
     extension = "ndjson"

@@ -13,7 +13,7 @@ from feedferry.schemas.record import Action, Field, Meta, Record
 from feedferry.schemas.reject import Reject
 from feedferry.transforms.access.index_fields import field_names
 from feedferry.transforms.formats import SOLR, WriteOptions, sniff
-from feedferry.transforms.formats.solr.command_writer import CommandEncoder
+from feedferry.transforms.formats.solr.command_writer import SolrEncoder
 from feedferry.transforms.formats.solr.solr_format import SolrOptions
 
 URL = "http://h/a"
@@ -27,7 +27,7 @@ MANIFOLDCF = SolrOptions(dialect="manifoldcf")
 
 
 def command(record: Record, options: SolrOptions = NO_OPTIONS) -> Any:
-    return json.loads(CommandEncoder(WriteOptions(own=(options,))).encode(record))
+    return json.loads(SolrEncoder(WriteOptions(own=(options,))).encode(record))
 
 
 def document(acl: Acl | None = None, **fields: Any) -> Record:

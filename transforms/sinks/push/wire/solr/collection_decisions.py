@@ -25,7 +25,7 @@ from feedferry.transforms.sinks.push.wire.solr.replies import (
     COMMIT,
     COMMIT_BODY,
     ERRORS_BY_DOCUMENT,
-    SearchReply,
+    CollectionReply,
     count,
     of_datasource,
     read_reply,
@@ -36,15 +36,15 @@ _SEPARATOR = "\x01"
 _QUERY = "{!terms f=id separator='\x01' v=$feedferry_ids}"
 
 
-class _Document(msgspec.Struct):
+class _CommandDocument(msgspec.Struct):
     doc: dict[str, object] = {}
 
 
-class _Add(msgspec.Struct):
-    add: _Document
+class _AddCommand(msgspec.Struct):
+    add: _CommandDocument
 
 
-_decode = msgspec.json.Decoder(_Add).decode
+_decode = msgspec.json.Decoder(_AddCommand).decode
 
 
 class CollectionDecisions:
@@ -81,7 +81,9 @@ class CollectionDecisions:
             middle = len(ids) // 2
             halves = ids[:middle], ids[middle:]
             return {id: key for half in halves for id, key in self.held(datasource, half).items()}
-        documents = read_reply(response, SearchReply, "the decisions of documents").response.docs
+        documents = read_reply(
+            response, CollectionReply, "the decisions of documents"
+        ).response.docs
         return {url_id(str(document["id"])): _stored(document) for document in documents}
 
     def narrow(self, datasource: str, decisions: Sequence[tuple[str, AccessFields]]) -> None:

@@ -27,7 +27,7 @@ from feedferry.transforms.sinks.push.wire.search_index.probes import probe_as
 from feedferry.transforms.sinks.push.wire.solr.replies import (
     COMMIT,
     COMMIT_BODY,
-    SearchReply,
+    CollectionReply,
     count,
     failure,
     fix_of,
@@ -69,7 +69,7 @@ def list_documents(reader: ApplianceReader, datasource: str | None) -> Iterator[
                 )
             size = max(size // 8, 1)
             continue
-        reply = read_reply(response, SearchReply, _EXPECTED)
+        reply = read_reply(response, CollectionReply, _EXPECTED)
         for document in reply.response.docs:
             yield listed_documents.listed(as_listed(_record_of(document)))
         listed += len(reply.response.docs)
@@ -109,7 +109,7 @@ def find_versions(reader: ApplianceReader, url: str) -> Iterator[Record]:
         }
     )
     response = reader.request("/select", body, method="POST")
-    for document in read_reply(response, SearchReply, "a document").response.docs:
+    for document in read_reply(response, CollectionReply, "a document").response.docs:
         yield _record_of(document)
 
 
@@ -139,7 +139,7 @@ def check(reader: ApplianceReader) -> Iterator[CheckLine]:
     fault = fault_of_tolerance(try_tolerance(reader))
     yield fail_of("processor", fault) if fault else ok("processor", "errors by document")
     if is_cloud(reader):
-        yield warn("SolrCloud", "full feeds are refused", "send incremental feeds")
+        yield warn("cloud", "full feeds are refused", "send incremental feeds")
 
 
 def _record_of(document: dict[str, object]) -> Record:
@@ -155,7 +155,7 @@ def _is_found(reader: ApplianceReader, record: Record, tokens: list[str]) -> boo
     params = {**_params(request), "feedferry_key": value}
     body = json_body({**request, "query": query, "limit": 0, "params": params})
     response = reader.request("/select", body, method="POST")
-    return bool(read_reply(response, SearchReply, "a search").response.num_found)
+    return bool(read_reply(response, CollectionReply, "a search").response.num_found)
 
 
 def _params(request: dict[str, object]) -> dict[str, object]:

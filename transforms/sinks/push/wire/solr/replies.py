@@ -27,12 +27,12 @@ class Requests(Protocol):
     ) -> ApplianceResponse: ...
 
 
-class _Error(msgspec.Struct):
+class _SolrError(msgspec.Struct):
     msg: str = ""
 
 
-class _Failure(msgspec.Struct):
-    error: _Error
+class _FailedRequest(msgspec.Struct):
+    error: _SolrError
 
 
 class _Found(msgspec.Struct, rename="camel"):
@@ -40,7 +40,7 @@ class _Found(msgspec.Struct, rename="camel"):
     docs: list[dict[str, object]] = []
 
 
-class SearchReply(msgspec.Struct, rename="camel"):
+class CollectionReply(msgspec.Struct, rename="camel"):
     """The documents that a search finds, and where its next page begins."""
 
     response: _Found = msgspec.field(default_factory=_Found)
@@ -64,7 +64,7 @@ def words_of(response: ApplianceResponse) -> str:
 def error_of(response: ApplianceResponse) -> str:
     """Return the words of Solr for a request that failed."""
     try:
-        return msgspec.json.decode(response.body, type=_Failure).error.msg
+        return msgspec.json.decode(response.body, type=_FailedRequest).error.msg
     except msgspec.DecodeError:
         return ""
 
@@ -101,4 +101,4 @@ def count(requests: Requests, *filters: str) -> int:
     """Return the number of documents that all filters find."""
     body = json_body({"query": "*:*", "filter": filters, "limit": 0})
     response = requests.request("/select", body, method="POST")
-    return read_reply(response, SearchReply, "the number of documents").response.num_found
+    return read_reply(response, CollectionReply, "the number of documents").response.num_found

@@ -35,13 +35,13 @@ class _Failed(msgspec.Struct):
     message: str = ""
 
 
-class _Header(msgspec.Struct):
+class _UpdateHeader(msgspec.Struct):
     status: int
     errors: list[_Failed] = []
 
 
-class _Results(msgspec.Struct):
-    header: _Header = msgspec.field(name="responseHeader")
+class _UpdateReply(msgspec.Struct):
+    header: _UpdateHeader = msgspec.field(name="responseHeader")
 
 
 def judge(response: ApplianceResponse, part: ChunkPart | None) -> Verdict | None:
@@ -49,7 +49,7 @@ def judge(response: ApplianceResponse, part: ChunkPart | None) -> Verdict | None
     if not response.is_success:
         return _judge_failure(response, part)
     try:
-        errors = msgspec.json.decode(response.body, type=_Results).header.errors
+        errors = msgspec.json.decode(response.body, type=_UpdateReply).header.errors
     except msgspec.DecodeError:
         return None
     if (verdict := _judge_server(response, errors)) is not None:

@@ -67,7 +67,7 @@ class HeldSchema(msgspec.Struct, rename="camel"):
     copy_fields: list[_Copy] = []
 
 
-class _Reply(msgspec.Struct):
+class _SchemaReply(msgspec.Struct):
     schema: HeldSchema
 
 
@@ -99,7 +99,7 @@ def make_schema(requests: Requests, options: SolrOptions) -> str:
 
 
 def read_schema(response: ApplianceResponse) -> HeldSchema:
-    return read_reply(response, _Reply, _EXPECTED).schema
+    return read_reply(response, _SchemaReply, _EXPECTED).schema
 
 
 def missing_fields(held: HeldSchema, options: SolrOptions) -> list[str]:

@@ -34,7 +34,7 @@ from feedferry.transforms.sinks.push.wire.solr.documents import (
 )
 from feedferry.transforms.sinks.push.wire.solr.replies import (
     TRUST,
-    SearchReply,
+    CollectionReply,
     fix_of,
     read_reply,
     words_of,
@@ -78,7 +78,7 @@ def _run(context: SendContext) -> RunOfCollection:
 
 def _judge_probe(response: ApplianceResponse) -> CheckLine:
     if response.is_success:
-        found = read_reply(response, SearchReply, "a collection").response.num_found
+        found = read_reply(response, CollectionReply, "a collection").response.num_found
         return ok("collection", counted(found, "document"))
     if response.status == _NOT_FOUND:
         return fail("collection", words_of(response), "make the collection, or correct its name")
