@@ -173,6 +173,9 @@ def test_fields_of_others_are_of_any_type_and_fields_of_ours_are_stored() -> Non
     assert [*faults(others, NO_OPTIONS)] == []
     (fault,) = faults(held({"name": "title", "type": "text", "stored": False}), NO_OPTIONS)
     assert "expected a stored field" in fault
+    dynamic = {"dynamicFields": [{"name": "meta_*", "type": "one", "stored": False}]}
+    (fault,) = faults(msgspec.convert({"uniqueKey": "id", **dynamic}, HeldSchema), NO_OPTIONS)
+    assert "the field 'meta_*'" in fault
 
 
 def test_fields_of_the_job_and_of_manifoldcf_are_made() -> None:

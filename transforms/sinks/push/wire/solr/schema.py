@@ -4,7 +4,7 @@ Tokens are strings that are indexed as they are: in a text, a denial would not c
 collection has already is used as it is, or refused: its type is never guessed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 import msgspec
 
@@ -115,7 +115,7 @@ def faults(held: HeldSchema, options: SolrOptions) -> Iterator[str]:
         yield f"the unique key {held.unique_key!r}; expected `id`"
     copied = {copy.dest for copy in held.copy_fields}
     decision = {*_DECISION, *((ALLOW, DENY) if options.is_manifoldcf else ())}
-    for field in _held_fields(held, _wanted(options)):
+    for field in _held_fields(held, {*_wanted(options), *_DYNAMIC}):
         kind = "StrField" if field.name in decision else _KEYS.get(field.name)
         where = f"the field {field.name!r} of the type {field.type!r}"
         if kind is not None and (field.kind != kind or not field.is_indexed):
@@ -136,9 +136,9 @@ def _right_schema(response: ApplianceResponse, options: SolrOptions) -> HeldSche
     return held
 
 
-def _held_fields(held: HeldSchema, names: dict[str, str]) -> Iterator[_Held]:
+def _held_fields(held: HeldSchema, names: Set[str]) -> Iterator[_Held]:
     types = {kind.name: kind for kind in held.field_types}
-    for field in held.fields:
+    for field in (*held.fields, *held.dynamic_fields):
         if field.name not in names:
             continue
         kind = types.get(field.type) or _Properties(name=field.type)

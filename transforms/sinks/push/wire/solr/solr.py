@@ -20,17 +20,17 @@ from feedferry.transforms.sinks.push.wire.protocol import (
     SendContext,
 )
 from feedferry.transforms.sinks.push.wire.search_index.listed_documents import LISTED_FIELDS
-from feedferry.transforms.sinks.push.wire.solr.commands import (
-    RunOfCollection,
-    make_hiding,
-    make_request,
-)
-from feedferry.transforms.sinks.push.wire.solr.documents import (
+from feedferry.transforms.sinks.push.wire.solr.collection_scan import (
     as_listed,
     check,
     find_versions,
     list_documents,
     probe,
+)
+from feedferry.transforms.sinks.push.wire.solr.commands import (
+    RunOfCollection,
+    make_hiding,
+    make_request,
 )
 from feedferry.transforms.sinks.push.wire.solr.replies import (
     TRUST,
