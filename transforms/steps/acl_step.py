@@ -134,7 +134,8 @@ class AclStep(TransformStep):
     def _wait(self, record: Record, acl: Acl, missing: MissingParentError) -> Acl:
         """Return an ACL that waits for a parent; raise the error if no later run would send it."""
         url, datasource = inspected(record.url.strip()), record.provenance.datasource
-        if not (self._has_decisions and self._store.may_wait(url, datasource)):
+        may_wait = self._has_decisions and missing.parent != url
+        if not (may_wait and self._store.may_wait(url, datasource)):
             raise missing
         return Acl(inherit_from=missing.parent, alone=acl.alone, decision=WAITING)
 

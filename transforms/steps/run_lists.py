@@ -76,6 +76,11 @@ class RunLists:
         kept = [log.written for log in (self._stated, self._groups) if log is not None]
         return [*(file.written for file in self._files if file.written), *chain(*kept)]
 
+    @property
+    def keeps_groups(self) -> bool:
+        """Whether the job keeps the groups of this span."""
+        return self._groups is not None
+
     def add(self, before: Record, items: Sequence[StepResult]) -> None:
         """Add the results of a record; a URL that is no Unicode text is left out."""
         if self._steps.unmapped and self._steps.unmapped_names > MAX_NAMES:

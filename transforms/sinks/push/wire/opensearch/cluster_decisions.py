@@ -20,7 +20,7 @@ from feedferry.transforms.sinks.push.wire.opensearch.replies import (
     read_reply,
 )
 from feedferry.transforms.sinks.push.wire.opensearch.results import failure
-from feedferry.transforms.sinks.push.wire.protocol import RunSession
+from feedferry.transforms.sinks.push.wire.protocol import ComparedRun, RunSession
 from feedferry.transforms.sinks.push.wire.responses import MAX_RESPONSE_BYTES
 from feedferry.transforms.sinks.push.wire.search_index.json_request import json_body
 from feedferry.transforms.sinks.push.wire.search_index.stored_decisions import stored_decision
@@ -30,33 +30,27 @@ _EXPECTED = "the decisions of documents"
 _MISSING = 404
 
 
-class ClusterDecisions:
-    """The decisions of documents by datasource, as a `DecisionIndex`."""
+class PlannedDecisions:
+    """The decisions of documents by datasource, as a `ComparedIndex`; nothing is refreshed."""
 
     exchanges_full_feeds: ClassVar[bool] = True
 
-    def __init__(self, session: RunSession, indexes: RunIndexes) -> None:
-        self._session, self._indexes = session, indexes
+    def __init__(self, run: ComparedRun) -> None:
+        self._run = run
 
     def decisions_of(self, lines: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
         return decisions_of(lines)
 
     def is_faulty(self, datasource: str) -> bool:
-        return any(index.fault for index in own_indexes(self._session, datasource).values())
+        return any(index.fault for index in own_indexes(self._run, datasource).values())
 
     def count(self, datasource: str) -> int:
-        """Return the number of documents of a datasource; 0 without an index."""
-        refreshed = self._session.request(f"{alias_suffix(datasource)}/_refresh", method="POST")
-        if refreshed.status == _MISSING:
+        response = self._run.request(f"{alias_suffix(datasource)}/_count")
+        if response.status == _MISSING:
             return 0
-        if not refreshed.is_success:
-            raise failure(refreshed, _EXPECTED)
-        return read_reply(
-            self._session.request(f"{alias_suffix(datasource)}/_count"), CountReply, _EXPECTED
-        ).count
+        return read_reply(response, CountReply, _EXPECTED).count
 
     def held(self, datasource: str, ids: Sequence[str]) -> dict[str, bytes]:
-        """Return the decisions of the documents that an index has."""
         query = {
             "query": {"ids": {"values": ids}},
             "size": len(ids),
@@ -64,15 +58,30 @@ class ClusterDecisions:
             "docvalue_fields": field_names(),
             "track_total_hits": False,
         }
-        response = self._session.request(
-            f"{alias_suffix(datasource)}/_search?{_FILTER}", json_body(query), method="POST"
-        )
+        path = f"{alias_suffix(datasource)}/_search?{_FILTER}"
+        response = self._run.request(path, json_body(query), method="POST")
         if len(response.body) >= MAX_RESPONSE_BYTES and len(ids) > 1:
             middle = len(ids) // 2
             halves = ids[:middle], ids[middle:]
             return {id: key for half in halves for id, key in self.held(datasource, half).items()}
         hits = read_reply(response, DecisionReply, _EXPECTED).hits.hits
         return {hit.id: stored_decision(hit.fields) for hit in hits}
+
+
+class ClusterDecisions(PlannedDecisions):
+    """The same as a `DecisionIndex`, for a run that has begun."""
+
+    def __init__(self, session: RunSession, indexes: RunIndexes) -> None:
+        super().__init__(session)
+        self._session, self._indexes = session, indexes
+
+    def count(self, datasource: str) -> int:
+        refreshed = self._session.request(f"{alias_suffix(datasource)}/_refresh", method="POST")
+        if refreshed.status == _MISSING:
+            return 0
+        if not refreshed.is_success:
+            raise failure(refreshed, _EXPECTED)
+        return super().count(datasource)
 
     def narrow(self, datasource: str, decisions: Sequence[tuple[str, AccessFields]]) -> None:
         version = version_before(self._indexes)

@@ -13,6 +13,7 @@ from feedferry.transforms.sinks.push.wire.search_index.stored_decisions import (
     Tokens,
     store_values,
     stored_decision,
+    stored_fields,
 )
 
 _DELETE, _UPDATE = b'{"delete"', b'{"update"'
@@ -35,6 +36,7 @@ class _AclUpdate(msgspec.Struct):
     script: _AclScript | None = None
 
 
+_encode = msgspec.json.encode
 _decode_action = msgspec.json.Decoder(dict[str, _Id]).decode
 _decode_update = msgspec.json.Decoder(_AclUpdate).decode
 _decode_document = msgspec.json.Decoder(
@@ -59,3 +61,19 @@ def decisions_of(lines: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
         else:
             script = _decode_update(next(rest)).script
             yield key, UPDATE + stored_decision({} if script is None else script.params.fields)
+
+
+def access_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a body without all that `decisions_of` does not read."""
+    for key, stored in decisions_of(lines):
+        address = _Id(key.decode("utf-8", "surrogatepass"))
+        kind, decision = stored[:1], stored[1:]
+        if kind == DELETION:
+            yield _encode({"delete": address}) + b"\n"
+            continue
+        fields = stored_fields(decision)
+        if kind == DOCUMENT:
+            yield _encode({"index": address}) + b"\n" + _encode(fields) + b"\n"
+        else:
+            script = _AclUpdate(_AclScript(_AclParams(fields)))
+            yield _encode({"update": address}) + b"\n" + _encode(script) + b"\n"

@@ -22,16 +22,12 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import accumulate
 
 import msgspec
 
 from feedferry.schemas.account import Chunk
 from feedferry.schemas.errors import TargetError
 from feedferry.schemas.units import counted
-from feedferry.transforms.sinks.push.model import (
-    count_records,
-)
 from feedferry.transforms.sinks.push.wire.opensearch.index_options import IndexOptions
 from feedferry.transforms.sinks.push.wire.opensearch.mapping import (
     HeldMapping,
@@ -49,7 +45,7 @@ from feedferry.transforms.sinks.push.wire.opensearch.script_trial import (
     fault_of_scripts,
     try_script,
 )
-from feedferry.transforms.sinks.push.wire.protocol import Appliance, RunSession
+from feedferry.transforms.sinks.push.wire.protocol import Appliance, ComparedRun, RunSession
 from feedferry.transforms.sinks.push.wire.search_index.json_request import json_body
 from feedferry.transforms.sinks.push.wire.search_index.run_feeds import (
     begun_at,
@@ -58,6 +54,7 @@ from feedferry.transforms.sinks.push.wire.search_index.run_feeds import (
     count_sent,
     is_full,
     now,
+    records_before,
 )
 
 WRITING = "-writing"
@@ -114,7 +111,6 @@ def begin(session: RunSession) -> RunIndexes:
     than a small delivery. Each request of that run had a reply, so none of them arrives late.
     """
     begun = begun_at(session, now())
-    *before, _ = accumulate(map(count_records, session.chunks), initial=0)
     of_run = by_datasource(session.chunks)
     check_feeds(session.appliance, session.chunks)
     earlier = session.earlier
@@ -138,10 +134,8 @@ def begin(session: RunSession) -> RunIndexes:
             raise TargetError(f"{session.appliance.url}: {fault}")
         if full == {False}:
             kept[datasource] = suffixes[datasource]
-    ordinals = (chunk.ordinal for chunk in session.chunks)
-    return RunIndexes(
-        begun=begun, suffixes=suffixes, before=dict(zip(ordinals, before, strict=True)), kept=kept
-    )
+    before = records_before(session.chunks)
+    return RunIndexes(begun=begun, suffixes=suffixes, before=before, kept=kept)
 
 
 def check_feeds(appliance: Appliance, chunks: Sequence[Chunk]) -> None:
@@ -298,7 +292,7 @@ def _find_index(session: RunSession, datasource: str, begun: int) -> str:
     return ", ".join(held_by)
 
 
-def own_indexes(session: RunSession, datasource: str) -> dict[str, HeldMapping]:
+def own_indexes(session: ComparedRun, datasource: str) -> dict[str, HeldMapping]:
     """Return the mappings of the indexes that the alias of a datasource names; there may be none.
 
     Raise TargetError for an index that is not of this datasource: a run would write to it, or a

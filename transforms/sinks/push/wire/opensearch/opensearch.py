@@ -10,10 +10,15 @@ from msgspec.structs import replace
 from feedferry.schemas.check import CheckLine, fail_of, ok, warn
 from feedferry.schemas.feed import FULL, INCREMENTAL
 from feedferry.transforms.formats import OPENSEARCH
+from feedferry.transforms.rules.acl_changes import AccessComparison
 from feedferry.transforms.sinks.push.model import ApplianceResponse, ChunkPart
 from feedferry.transforms.sinks.push.wire.body import RequestBody
 from feedferry.transforms.sinks.push.wire.opensearch.bulk_request import make_hiding, make_request
-from feedferry.transforms.sinks.push.wire.opensearch.cluster_decisions import ClusterDecisions
+from feedferry.transforms.sinks.push.wire.opensearch.cluster_decisions import (
+    ClusterDecisions,
+    PlannedDecisions,
+)
+from feedferry.transforms.sinks.push.wire.opensearch.decision_lines import access_lines
 from feedferry.transforms.sinks.push.wire.opensearch.groups_index import (
     check_groups_index,
     find_groups,
@@ -44,6 +49,7 @@ from feedferry.transforms.sinks.push.wire.opensearch.scan import (
 from feedferry.transforms.sinks.push.wire.protocol import (
     Address,
     ApplianceProtocol,
+    ComparedRun,
     Endpoint,
     RunSession,
     SendContext,
@@ -53,7 +59,11 @@ from feedferry.transforms.sinks.push.wire.search_index.listed_documents import (
     LISTED_FIELDS,
     as_listed,
 )
-from feedferry.transforms.sinks.push.wire.search_index.tightening import forget, tighten
+from feedferry.transforms.sinks.push.wire.search_index.tightening import (
+    compare_access,
+    forget,
+    tighten,
+)
 
 _INDEX = re.compile(r"/[a-z0-9][a-z0-9._-]{0,99}", re.ASCII)
 _NO_INDEX_YET = 404
@@ -75,6 +85,10 @@ def _begin(session: RunSession) -> RunIndexes:
     indexes = begin(session)
     superseded = tighten(session, ClusterDecisions(session, indexes), indexes.before)
     return replace(indexes, superseded=superseded)
+
+
+def _compare_access(run: ComparedRun) -> AccessComparison:
+    return compare_access(run, PlannedDecisions(run))
 
 
 def _finish(session: RunSession) -> None:
@@ -133,6 +147,8 @@ OPENSEARCH_CLUSTER = ApplianceProtocol(
     check=check,
     exchange=exchange_text,
     check_feeds=check_feeds,
+    compare_access=_compare_access,
+    access_lines=access_lines,
     begin=_begin,
     finish=_finish,
     list_documents=list_documents,

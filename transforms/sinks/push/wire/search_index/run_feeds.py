@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import accumulate, islice
 from typing import IO
 
 from feedferry.schemas.account import Chunk
 from feedferry.schemas.errors import TargetError
 from feedferry.schemas.feed import FULL
-from feedferry.transforms.sinks.push.model import ERASING_FEEDTYPES
+from feedferry.transforms.sinks.push.model import ERASING_FEEDTYPES, count_records
 from feedferry.transforms.sinks.push.wire.protocol import Appliance, RunSession
 
 _NAMED = 3
@@ -25,6 +25,12 @@ def by_datasource(chunks: Sequence[Chunk]) -> dict[str, list[Chunk]]:
     for chunk in chunks:
         found.setdefault(chunk.datasource or "", []).append(chunk)
     return found
+
+
+def records_before(chunks: Sequence[Chunk]) -> dict[int, int]:
+    """Return the number of records of earlier chunks, by the ordinal of a chunk."""
+    *before, _ = accumulate(map(count_records, chunks), initial=0)
+    return dict(zip((chunk.ordinal for chunk in chunks), before, strict=True))
 
 
 def begun_at(session: RunSession, now: int) -> int:

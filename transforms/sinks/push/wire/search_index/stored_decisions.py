@@ -35,6 +35,12 @@ def read_decision(stored: bytes) -> AccessKey:
     return access_key(dict(zip(_NAMES, _decode_stored(stored), strict=True)))
 
 
+def stored_fields(stored: bytes) -> dict[str, Tokens]:
+    """Return the fields of a stored decision that have tokens."""
+    values = zip(_NAMES, _decode_stored(stored), strict=True)
+    return {name: tokens for name, tokens in values if tokens}
+
+
 def store_values(values: Iterable[Tokens]) -> bytes:
     return _encode([value and _sorted(value) for value in values])
 

@@ -28,6 +28,7 @@ import msgspec
 
 from feedferry.schemas.account import Chunk
 from feedferry.schemas.errors import StoppedError, TargetError
+from feedferry.schemas.receipt import NARROW
 from feedferry.schemas.units import counted
 from feedferry.transforms.access.index_fields import (
     AccessFields,
@@ -47,13 +48,19 @@ from feedferry.transforms.rules.acl_changes import (
     COMPARE,
     HEAD,
     LISTED,
+    AccessComparison,
     ListedChange,
     change_line,
     counts_text,
     read_counts,
 )
-from feedferry.transforms.sinks.push.wire.protocol import RunSession
-from feedferry.transforms.sinks.push.wire.search_index.run_feeds import by_datasource, is_full
+from feedferry.transforms.sinks.push.model import count_records
+from feedferry.transforms.sinks.push.wire.protocol import ComparedRun, RunSession
+from feedferry.transforms.sinks.push.wire.search_index.run_feeds import (
+    by_datasource,
+    is_full,
+    records_before,
+)
 from feedferry.transforms.sinks.push.wire.search_index.stored_decisions import (
     DELETION,
     DOCUMENT,
@@ -69,7 +76,6 @@ from feedferry.transforms.storage.run_folders.mirrors import (
     store,
 )
 
-NARROW = "narrow who sees documents"
 NARROWED, SUPERSEDED = "narrowed", "superseded"
 """The documents that are narrowed, and the superseded records, in the reply to the comparison."""
 
@@ -111,7 +117,7 @@ _encode = msgspec.json.encode
 _decode_first = msgspec.json.Decoder(_FirstDecision).decode
 
 
-class DecisionIndex(Protocol):
+class ComparedIndex(Protocol):
     """The decisions of the documents of an index.
 
     If `exchanges_full_feeds`, a full feed goes to an index of its own, which replaces the other one
@@ -135,6 +141,10 @@ class DecisionIndex(Protocol):
     def held(self, datasource: str, ids: Sequence[str]) -> dict[str, bytes]:
         """Return the stored decisions of the documents that the index has."""
         ...
+
+
+class DecisionIndex(ComparedIndex, Protocol):
+    """The same, of a run that has begun and may narrow decisions."""
 
     def narrow(self, datasource: str, decisions: Sequence[tuple[str, AccessFields]]) -> None:
         """Replace the decisions of documents, by their ids."""
@@ -170,13 +180,7 @@ def _compare(
 ) -> str:
     """Write the decisions that are sent first, and the list of changes; return the counts."""
     changes = session.folder / ACL_CHANGES
-    with whole_file(path) as first, whole_file(changes) as listed:
-        listed.write(HEAD)
-        comparison = _IndexComparison(
-            session=session, index=index, before=before, first=first, listed=listed
-        )
-        for datasource, chunks in by_datasource(session.chunks).items():
-            comparison.compare(datasource, chunks)
+    comparison = _compared_run(session, index, before, path)
     superseded = session.folder / SUPERSEDED_RECORDS
     with whole_file(superseded) as stream:
         stream.write(array("q", sorted(comparison.superseded)).tobytes())
@@ -188,16 +192,35 @@ def _compare(
         changes.unlink()
         return ", ".join(["no documents to compare", *others])
     store(changes)
-    counts, limit = comparison.counts, session.max_widened
-    widened = counts[AclChange.WIDER] + counts[AclChange.BOTH]
-    if limit is not None and not limit.allows(widened, of=comparison.documents):
+    if (fault := comparison.fault) is not None:
         raise StoppedError(
-            f"{session.appliance.url}: {widened:,} of {counted(comparison.documents, 'document')}"
-            f" would be seen by more users; expected at most {limit}, the limit of ⟦max_widened⟧;"
-            f" nothing was sent: check {shown(changes)}, then raise the limit to continue,"
+            f"{fault}; nothing was sent: check {shown(changes)}, then raise the limit to continue,"
             " or correct the source and begin a new run with ⟦fresh⟧"
         )
-    return ", ".join(filter(None, [counts_text(counts), *others])) or "no documents to compare"
+    counts = counts_text(comparison.counts)
+    return ", ".join(filter(None, [counts, *others])) or "no documents to compare"
+
+
+def compare_access(run: ComparedRun, index: ComparedIndex) -> AccessComparison:
+    """Compare a run that has not begun with its index; list the changes in its folder."""
+    path = run.folder / NARROWING
+    comparison = _compared_run(run, index, records_before(run.chunks), path)
+    path.unlink()
+    return AccessComparison(changes=comparison.counts, stop=comparison.fault)
+
+
+def _compared_run(
+    run: ComparedRun, index: ComparedIndex, before: Mapping[int, int], path: Path
+) -> "_IndexComparison":
+    """Compare a run with its index; write the decisions that are sent first, and the changes."""
+    with whole_file(path) as first, whole_file(run.folder / ACL_CHANGES) as listed:
+        listed.write(HEAD)
+        comparison = _IndexComparison(
+            run=run, index=index, before=before, first=first, listed=listed
+        )
+        for datasource, chunks in by_datasource(run.chunks).items():
+            comparison.compare(datasource, chunks)
+    return comparison
 
 
 def _read_superseded(path: Path, count: int) -> Sequence[int]:
@@ -238,8 +261,8 @@ class _IndexComparison:
     numbers of records that a later record of the run replaces.
     """
 
-    session: RunSession
-    index: DecisionIndex
+    run: ComparedRun
+    index: ComparedIndex
     before: Mapping[int, int]
     first: IO[bytes]
     listed: IO[bytes]
@@ -262,21 +285,37 @@ class _IndexComparison:
         if loads and self.index.is_faulty(datasource):
             return  # the feed replaces it
         self.documents += documents
-        with _own_folder(self.session.folder / _SPILL) as folder:
+        compared, records = 0, sum(map(count_records, chunks))
+        self.run.show(f"compare {counted(records, 'record')}")
+        with _own_folder(self.run.folder / _SPILL) as folder:
             by_id = self._versions(chunks, folder)
             while page := dict(islice(by_id, _PAGE_DOCUMENTS)):
                 decisions = self.index.held(datasource, [*page]) if documents else {}
                 documents -= len(decisions)
                 for id, versions in page.items():
                     self._add((datasource, id), decisions.get(id), versions, loads=loads)
+                compared += sum(map(len, page.values()))
+                self.run.show(f"compare {compared:,} of {counted(records, 'record')}")
         if is_whole:
             self.counts[AclChange.GONE] += documents
+
+    @property
+    def fault(self) -> str | None:
+        """Why the run would stop, or None: it shows too many documents to more users."""
+        limit = self.run.max_widened
+        widened = self.counts[AclChange.WIDER] + self.counts[AclChange.BOTH]
+        if limit is None or limit.allows(widened, of=self.documents):
+            return None
+        return (
+            f"{self.run.appliance.url}: {widened:,} of {counted(self.documents, 'document')} would"
+            f" be seen by more users; expected at most {limit}, the limit of ⟦max_widened⟧"
+        )
 
     def _versions(self, chunks: Sequence[Chunk], folder: Path) -> Iterator[tuple[str, _Versions]]:
         """Yield each document with the records of it; memory does not depend on their number."""
         spill = Spill(folder)
         for chunk in chunks:
-            with self.session.open(chunk) as stream:
+            with self.run.open(chunk) as stream:
                 numbered_decisions = enumerate(
                     self.index.decisions_of(stream), self.before[chunk.ordinal]
                 )
@@ -378,6 +417,7 @@ def _narrow(session: RunSession, index: DecisionIndex, path: Path, expected: int
         index.narrow(datasource, decisions)
         datasources[datasource] = None
         count += len(decisions)
+        session.show(f"narrow {count:,} of {counted(expected, 'document')}")
     if count != expected:
         raise _lost(path, count, expected)
     for datasource in datasources:

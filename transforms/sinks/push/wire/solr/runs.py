@@ -13,14 +13,13 @@ those of earlier runs are deleted by a query.
 import re
 from collections.abc import Sequence
 from functools import partial
-from itertools import accumulate
 
 from feedferry.schemas.account import Chunk
 from feedferry.schemas.errors import ConfigError, TargetError
 from feedferry.schemas.units import counted
 from feedferry.transforms.formats.solr.command_writer import closed_manifoldcf
 from feedferry.transforms.formats.solr.solr_format import SolrOptions
-from feedferry.transforms.sinks.push.model import ChunkPart, count_records
+from feedferry.transforms.sinks.push.model import ChunkPart
 from feedferry.transforms.sinks.push.wire.protocol import Appliance, RunSession
 from feedferry.transforms.sinks.push.wire.search_index.json_request import json_body
 from feedferry.transforms.sinks.push.wire.search_index.run_feeds import (
@@ -30,6 +29,7 @@ from feedferry.transforms.sinks.push.wire.search_index.run_feeds import (
     count_sent,
     is_full,
     now,
+    records_before,
 )
 from feedferry.transforms.sinks.push.wire.search_index.tightening import forget, tighten
 from feedferry.transforms.sinks.push.wire.solr.collection_decisions import (
@@ -85,9 +85,7 @@ def begin(session: RunSession) -> RunOfCollection:
     session.step("check the schema", partial(make_schema, session, options))
     for datasource in of_run:
         _take_over(session, datasource, begun)
-    *counts, _ = accumulate(map(count_records, session.chunks), initial=0)
-    ordinals = (chunk.ordinal for chunk in session.chunks)
-    before = dict(zip(ordinals, counts, strict=True))
+    before = records_before(session.chunks)
     return RunOfCollection(
         begun=begun,
         before=before,
