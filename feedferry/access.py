@@ -1,4 +1,4 @@
-"""Who finds a document in OpenSearch and Elasticsearch: the filter of a search.
+"""Who finds a document in OpenSearch, Elasticsearch and Solr: the filter of a search.
 
 ::
 
@@ -19,6 +19,7 @@ from feedferry.transforms.access.index_fields import (
     security_role,
     tokens_of,
 )
+from feedferry.transforms.access.solr_filter import solr_filter
 
 __all__ = [
     "field_names",
@@ -26,5 +27,6 @@ __all__ = [
     "permits",
     "search_filter",
     "security_role",
+    "solr_filter",
     "tokens_of",
 ]

@@ -8,6 +8,7 @@ import enum
 DIALECT_5_0 = "5.0"
 DIALECTS = ("7.x", DIALECT_5_0)
 SEARCH_DIALECTS = ("opensearch", "elasticsearch")
+SOLR_DIALECTS = ("solr", "manifoldcf")
 """Versions of the GSA feed protocol; the first is the default."""
 
 CONTENT_ENCODINGS = ("auto", "base64", "zlib")

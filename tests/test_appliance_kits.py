@@ -8,11 +8,14 @@ from urllib.parse import unquote_plus
 import pytest
 
 from feedferry.testing import ApplianceKit, ApplianceTests, ScriptedReply, ScriptedRequest
-from feedferry.transforms.formats import GSA_FEED, OPENSEARCH, THUNDERSTONE
+from feedferry.transforms.formats import GSA_FEED, OPENSEARCH, SOLR, THUNDERSTONE
+from feedferry.transforms.formats.solr.solr_format import SolrOptions
 from feedferry.transforms.sinks.push.wire.feedergate import FEEDERGATE
 from feedferry.transforms.sinks.push.wire.opensearch.mapping import mapping
 from feedferry.transforms.sinks.push.wire.opensearch.opensearch import OPENSEARCH_CLUSTER
 from feedferry.transforms.sinks.push.wire.recvdata import RECVDATA
+from feedferry.transforms.sinks.push.wire.solr.schema import HeldSchema, missing_fields
+from feedferry.transforms.sinks.push.wire.solr.solr import SOLR_COLLECTION
 
 
 def urls_of_feed(body: bytes) -> list[str]:
@@ -78,6 +81,56 @@ def reply_to_step(request: ScriptedRequest) -> ScriptedReply:
     return json_reply({"acknowledged": True})
 
 
+def urls_of_commands(body: bytes) -> list[str]:
+    """The URLs of documents, but not of those that are only hidden."""
+    lines = [json.loads(line) for line in body.splitlines()] if body.endswith(b"}\n") else []
+    documents = [line["add"]["doc"] for line in lines if "add" in line]
+    return [document["url"] for document in documents if "_version_" not in document]
+
+
+def commands(urls: Sequence[str], failed: Collection[str] = ()) -> ScriptedReply:
+    """The errors of some documents."""
+    errors = [
+        {"type": "ADD", "id": f"docs {url}", "message": "Error adding field 'size'='x'"}
+        for url in urls
+        if url in failed
+    ]
+    return json_reply({"responseHeader": {"status": 0, "errors": errors}})
+
+
+NEWEST: dict[str, int] = {}
+SOLR_TYPES = [
+    *({"name": f"feedferry_{name}"} for name in ("string", "text", "date")),
+    {"name": "feedferry_tokens", "class": "solr.StrField", "multiValued": True},
+    {"name": "feedferry_long", "class": "solr.LongPointField"},
+]
+
+
+def schema_of_solr() -> dict[str, object]:
+    """All fields of feedferry, as strings, but for the run."""
+    names = missing_fields(HeldSchema(), SolrOptions())
+    fields: list[dict[str, object]] = [
+        {"name": name, "type": "feedferry_long" if name == "run" else "feedferry_tokens"}
+        for name in names
+    ]
+    held = {"uniqueKey": "id", "fieldTypes": SOLR_TYPES, "fields": fields}
+    return {"schema": {**held, "dynamicFields": [{"name": "meta_*"}, {"name": "field_*"}]}}
+
+
+def reply_to_step_of_solr(request: ScriptedRequest) -> ScriptedReply:
+    """The collection has all fields and no documents; it keeps the newest run."""
+    path = request.path.partition("?")[0].rpartition("/")[2]
+    if path == "schema":
+        return json_reply(schema_of_solr())
+    if path == "get":
+        return json_reply({"doc": NEWEST})
+    if path == "select":
+        return json_reply({"response": {"numFound": 0, "docs": []}})
+    if b'"feedferry-run: docs"' in request.body:
+        NEWEST["run"] = json.loads(request.body)["add"]["doc"]["run"]
+    return commands([])
+
+
 FEEDERGATE_KIT = ApplianceKit(
     appliance=FEEDERGATE,
     format=GSA_FEED,
@@ -114,6 +167,24 @@ OPENSEARCH_KIT = ApplianceKit(
 )
 
 
+SOLR_KIT = ApplianceKit(
+    appliance=SOLR_COLLECTION,
+    format=SOLR,
+    path="/solr/intranet",
+    settings={"datasource": "docs", "feedtype": "incremental"},
+    urls_of=urls_of_commands,
+    accept=commands,
+    refuse=commands,
+    ill_formed=json_reply({"error": {"msg": "JSON Parse Error", "code": 400}}, status=400),
+    busy=(
+        ScriptedReply(503, b"busy", headers={"Retry-After": "0"}),
+        json_reply({"error": {"msg": "busy", "code": 429}}, status=429),
+    ),
+    too_large=ScriptedReply(413, b"too large"),
+    others=reply_to_step_of_solr,
+)
+
+
 @pytest.mark.slow
 class TestAppliances(ApplianceTests):
-    kits = FEEDERGATE_KIT, RECVDATA_KIT, OPENSEARCH_KIT
+    kits = FEEDERGATE_KIT, RECVDATA_KIT, OPENSEARCH_KIT, SOLR_KIT

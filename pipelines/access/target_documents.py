@@ -31,7 +31,7 @@ def target_decisions(
     if find_versions is None:
         raise ConfigError(
             f"--target: {appliance.url}: appliances of the kind {appliance.protocol.name} resolve"
-            " ACLs themselves; expected an index of OpenSearch or Elasticsearch"
+            " ACLs themselves; expected an index of OpenSearch, Elasticsearch or Solr"
         )
     with ApplianceClient(appliance) as client:
         records = [*find_versions(TargetReader(appliance, client), explanation.url)]

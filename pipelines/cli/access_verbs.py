@@ -24,6 +24,7 @@ import click
 @click.option(
     "--dls", metavar="INDEX", help="Print a role of OpenSearch Security, and the backend roles."
 )
+@click.option("--solr", is_flag=True, help="Print the filter of a JSON request for Solr.")
 @click.option("--document", metavar="URL", help="Explain who sees this document.")
 @click.option(
     "--changes",
@@ -52,6 +53,8 @@ import click
 def access(names: tuple[str, ...], users: tuple[str, ...], **words: object) -> int:
     """Print the filter with which USER searches OpenSearch or Elasticsearch, as JSON.
 
+    With --solr, print the members `filter` and `params` of a JSON request for Solr.
+
     The search finds the documents that ACLs permit to USER. Give all names of the user, such as bob
     and bob@example.com.
 
@@ -67,6 +70,7 @@ def access(names: tuple[str, ...], users: tuple[str, ...], **words: object) -> i
       feedferry access bob --groups-feed runs/nights/state.acls
       feedferry access bob --groups-index http://search.example.com:9200/intranet-groups
       feedferry access bob --groups staff --dls intranet
+      feedferry access bob --groups staff --solr
       feedferry access bob --groups staff --document http://example.com/plan --state nightly.yaml
       feedferry access --changes nightly.yaml
 

@@ -41,6 +41,7 @@ from feedferry.schemas.choices import (
     GROUPS,
     MAX_TOKEN_BYTES,
     SEARCH_DIALECTS,
+    SOLR_DIALECTS,
     URL_CHECKS,
     NotFound,
 )
@@ -288,7 +289,7 @@ declare(
     feedtype=Flag("Feedtype of the feeds.", choice(*FEEDTYPES), fits=_has_feedtypes),
     dialect=Flag(
         "Protocol version of GSA feeds, or the kind of a search server.",
-        choice(*DIALECTS, *SEARCH_DIALECTS),
+        choice(*DIALECTS, *SEARCH_DIALECTS, *SOLR_DIALECTS),
         default=f"{DIALECTS[0]} for feeds; a server is asked",
         fits=lambda kind: bool(getattr(kind, "dialects", ())),
     ),

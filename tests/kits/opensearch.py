@@ -1,6 +1,7 @@
 """The kit of `_bulk` bodies."""
 
 import json
+from collections.abc import Collection, Mapping
 from urllib.parse import unquote
 
 from feedferry.testing.protection import CONTROLS, ComparedPrincipal, Protection
@@ -16,7 +17,11 @@ def _protection_of(text: bytes) -> Protection:
     *_, last = map(json.loads, text.splitlines())
     if "index" in last or "delete" in last:
         return Protection()
-    fields = last["script"]["params"]["fields"] if "script" in last else last
+    return protection_of_fields(last["script"]["params"]["fields"] if "script" in last else last)
+
+
+def protection_of_fields(fields: Mapping[str, Collection[str]]) -> Protection:
+    """Return what the fields of a decision say."""
     if all("*" in fields.get(f"acl_{part}_permit_1", ()) for part in (1, 2, 3)):
         return Protection()
     assert fields.get("acl_2_permit_1") == fields.get("acl_3_permit_1") == ["*"], fields

@@ -12,6 +12,7 @@ from support.search_servers import (
     SearchServer,
     search_server,
 )
+from support.solr_servers import SolrServer, solr_server
 
 
 @pytest.fixture(
@@ -32,3 +33,16 @@ def server(_server: SearchServer) -> Iterator[SearchServer]:
     """A server without indexes."""
     yield _server
     _server.remove("")
+
+
+@pytest.fixture(scope="session")
+def _solr(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SolrServer]:
+    with solr_server(tmp_path_factory.mktemp("solr")) as server:
+        yield server
+
+
+@pytest.fixture
+def solr(_solr: SolrServer) -> Iterator[SolrServer]:
+    """Solr without documents."""
+    yield _solr
+    _solr.clear()

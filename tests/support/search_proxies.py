@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from feedferry.testing import ScriptedReply, ScriptedRequest, scripted_server
 from support.search_servers import SearchServer
+from support.solr_servers import SolrServer
 
 _SECONDS = 120
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -17,7 +18,7 @@ Answer = Callable[[ScriptedRequest], ScriptedReply | None]
 class SearchProxy:
     """A proxy: `answer` can be replaced at any time."""
 
-    def __init__(self, server: SearchServer) -> None:
+    def __init__(self, server: SearchServer | SolrServer) -> None:
         self._server = server
         self.answer: Answer = lambda _request: None
         self.url = ""
@@ -42,7 +43,7 @@ class SearchProxy:
 
 
 @contextmanager
-def search_proxy(server: SearchServer) -> Iterator[SearchProxy]:
+def search_proxy(server: SearchServer | SolrServer) -> Iterator[SearchProxy]:
     """Run a proxy of a server."""
     proxy = SearchProxy(server)
     with scripted_server(proxy) as url:

@@ -16,7 +16,7 @@ import urllib.error
 import urllib.request
 import zipfile
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -35,7 +35,7 @@ _ACL_SCRIPTS = Path(__file__).parent / "programs" / "AclScripts.java"
 _JDKS = Path("/usr/lib/jvm")
 _START_SECONDS = 300
 _CALL_SECONDS = 120
-_SMALL = ("-Xms512m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+SMALL_HEAP = ("-Xms512m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _LOGGING = """\
 status = error
 appender.console.type = Console
@@ -207,7 +207,7 @@ class SearchServer:
 
 @contextmanager
 def search_server(
-    program: SearchProgram, folder: Path, java_options: Sequence[str] = _SMALL
+    program: SearchProgram, folder: Path, java_options: Sequence[str] = SMALL_HEAP
 ) -> Iterator[SearchServer]:
     """Run a server with its data in a folder; skip the test if it cannot be had.
 
@@ -215,7 +215,7 @@ def search_server(
 
     The server ends when its standard input is closed, also if this process is killed.
     """
-    java = _java(program.java)
+    java = find_java(program.java)
     libraries = _install(program)
     source = folder / "SearchNode.java"
     source.write_text(_source(program))
@@ -282,7 +282,7 @@ def _source(program: SearchProgram) -> str:
 
 
 @cache
-def _java(version: int) -> str:
+def find_java(version: int) -> str:
     """Return the path of a Java compiler and runtime of a version or later."""
     homes = [Path(os.environ["JAVA_HOME"])] if "JAVA_HOME" in os.environ else []
     homes += sorted(_JDKS.glob("*"))
@@ -297,23 +297,37 @@ def _java(version: int) -> str:
 
 def _install(program: SearchProgram) -> Path:
     """Return the folder with the artifacts of a server; download them if it is not there."""
-    libraries = _CACHE / f"{program.name}-{program.version}"
+    prepare = _unpack if program.security else None
+    return install_artifacts(f"{program.name}-{program.version}", _artifacts(program), prepare)
+
+
+def install_artifacts(
+    name: str,
+    artifacts: Sequence[tuple[str, str, str, str]],
+    prepare: Callable[[Path], None] | None = None,
+) -> Path:
+    """Return a folder of the cache with artifacts: the group, name, version and type of each.
+
+    `prepare` changes the folder before others use it. Skip the test if the artifacts cannot be
+    downloaded.
+    """
+    libraries = _CACHE / name
     if libraries.exists():
         return libraries
     maven = path_of("mvn")
     _CACHE.mkdir(parents=True, exist_ok=True)
-    loading = _CACHE / f"{libraries.name}.{os.getpid()}"
+    loading = _CACHE / f"{name}.{os.getpid()}"
     loading.mkdir()
-    (loading / "pom.xml").write_text(_pom(program))
+    (loading / "pom.xml").write_text(_pom(artifacts))
     goal = ["-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={loading / 'lib'}"]
     done = subprocess.run(
         [maven, *goal], cwd=loading, capture_output=True, check=False, text=True, timeout=580
     )
     if done.returncode:
         shutil.rmtree(loading)
-        pytest.skip(f"{program.title} cannot be downloaded")
-    if program.security:
-        _unpack(loading / "lib")
+        pytest.skip(f"{name} cannot be downloaded")
+    if prepare is not None:
+        prepare(loading / "lib")
     if not libraries.exists():  # another worker may have been faster
         (loading / "lib").rename(libraries)
     shutil.rmtree(loading)
@@ -336,19 +350,22 @@ def _unpack(libraries: Path) -> None:
     path.unlink()
 
 
-def _pom(program: SearchProgram) -> str:
-    wanted = [(program.package, program.name, program.version)]
-    wanted += [(f"{program.package}.plugin", name, program.version) for name in program.plugins]
+def _artifacts(program: SearchProgram) -> list[tuple[str, str, str, str]]:
+    wanted = [(program.package, program.name, program.version, "jar")]
+    plugin = f"{program.package}.plugin"
+    wanted += [(plugin, name, program.version, "jar") for name in program.plugins]
     # It is optional for the server, which does not start without it.
-    wanted.append(("org.apache.logging.log4j", "log4j-core", program.log4j))
-    kinds = ["jar"] * len(wanted)
+    wanted.append(("org.apache.logging.log4j", "log4j-core", program.log4j, "jar"))
     if program.security:
-        wanted.append((f"{program.package}.plugin", "opensearch-security", program.security))
-        kinds.append("zip")
+        wanted.append((plugin, "opensearch-security", program.security, "zip"))
+    return wanted
+
+
+def _pom(artifacts: Sequence[tuple[str, str, str, str]]) -> str:
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
         f"<version>{version}</version><type>{kind}</type></dependency>"
-        for (group, artifact, version), kind in zip(wanted, kinds, strict=True)
+        for group, artifact, version, kind in artifacts
     )
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'

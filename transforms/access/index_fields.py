@@ -44,6 +44,17 @@ AccessFields = dict[str, list[str]]
 """The tokens of each field; fields without tokens are absent."""
 
 
+@cache
+def _names(part: int, layer: int) -> tuple[str, str]:
+    return f"acl_{part}_deny_{layer}", f"acl_{part}_permit_{layer}"
+
+
+PARTS_OF_FIELDS = [
+    [_names(part, layer) for layer in range(1, LAYERS + 1)] for part in range(1, PARTS + 1)
+]
+"""By part and layer, the names of the fields of its denials and of its permits."""
+
+
 def field_names() -> list[str]:
     """Return the names of all fields, in the order of the filter.
 
@@ -142,11 +153,6 @@ def permits(fields: Mapping[str, Collection[str]], tokens: Collection[str]) -> b
         return False
 
     return all(part_permits(part) for part in range(1, PARTS + 1))
-
-
-@cache
-def _names(part: int, layer: int) -> tuple[str, str]:
-    return f"acl_{part}_deny_{layer}", f"acl_{part}_permit_{layer}"
 
 
 def _fields_of_part(number: int, part: DecisionPart) -> AccessFields:

@@ -10,11 +10,11 @@ from functools import lru_cache
 from itertools import zip_longest
 
 from feedferry.schemas.acl import Access
-from feedferry.transforms.access.decision import LAYERS, PARTS, member_of
+from feedferry.transforms.access.decision import PARTS, member_of
 from feedferry.transforms.access.index_fields import (
     EVERYONE,
+    PARTS_OF_FIELDS,
     AccessFields,
-    field_names,
     permits,
     principal_of_token,
     public_fields,
@@ -30,9 +30,7 @@ _Layer = tuple[Tokens, Tokens]
 _Part = tuple[_Layer, ...]
 """The layers of a part, always `LAYERS` of them; one of them has a permit."""
 
-_PAIRS = [*zip(field_names()[::2], field_names()[1::2], strict=True)]
-_NAMES = [_PAIRS[at : at + LAYERS] for at in range(0, len(_PAIRS), LAYERS)]
-"""By part and layer, the names of the fields of its denials and of its permits."""
+_NAMES = PARTS_OF_FIELDS
 
 AccessKey = frozenset[tuple[str, Tokens]]
 """Fields that can be compared and hashed; fields without tokens are absent."""

@@ -46,6 +46,7 @@ from feedferry.transforms.formats.opensearch.opensearch_format import (
     OpensearchOptions,
 )
 from feedferry.transforms.formats.places import Places
+from feedferry.transforms.formats.solr.solr_format import SOLR
 from feedferry.transforms.formats.thunderstone.dataload_format import THUNDERSTONE, DataloadOptions
 from feedferry.transforms.formats.unknown_formats import binary_look_of, look_of
 from feedferry.transforms.formats.xml.scanning.encoding import detect, is_encoding
@@ -60,6 +61,7 @@ __all__ = [
     "LISTER_STREAM",
     "OPENSEARCH",
     "RETRIEVER_STREAM",
+    "SOLR",
     "THUNDERSTONE",
     "ContentOptions",
     "DataloadOptions",
@@ -102,6 +104,7 @@ FORMATS.include(
     GSA_GROUPS,
     GROUPS_CSV,
     OPENSEARCH,
+    SOLR,
     AVRO,
     JSONL,
 )

@@ -16,6 +16,7 @@ from feedferry.schemas.acl import Scope
 from feedferry.schemas.errors import FINDINGS_EXIT, ConfigError
 from feedferry.schemas.membership import Member
 from feedferry.transforms.access.index_fields import search_filter, security_role, tokens_of
+from feedferry.transforms.access.solr_filter import solr_filter
 
 
 class AccessOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +28,7 @@ class AccessOptions(msgspec.Struct, frozen=True, kw_only=True):
     groups_feeds: tuple[str, ...] = ()
     groups_index: str | None = None
     dls: str | None = None
+    solr: bool = False
     document: str | None = None
     changes: str | None = None
     state: str | None = None
@@ -41,6 +43,8 @@ class AccessOptions(msgspec.Struct, frozen=True, kw_only=True):
 def print_access(words: Mapping[str, object]) -> int:
     """Print the requested output; return the exit code."""
     options = msgspec.convert(words, AccessOptions)
+    if options.solr and (options.document or options.changes) is not None:
+        raise ConfigError("--solr: only for the filter of a search")
     if options.document is not None:
         return _print_explanation(options, words)
     for name in ("state", "datasource", "as_of", "target"):
@@ -63,7 +67,11 @@ def _print_filter(options: AccessOptions, words: Mapping[str, object]) -> int:
     if not options.names:
         raise ConfigError("no USER; expected a user, --document URL, or --changes RUN")
     tokens = tokens_of(_members(options, words))
-    if options.dls is None:
+    if options.solr and options.dls is not None:
+        raise ConfigError("--dls: not with --solr")
+    if options.solr:
+        click.echo(json.dumps(solr_filter(tokens)))
+    elif options.dls is None:
         click.echo(json.dumps(search_filter(tokens)))
     else:
         role = security_role(options.dls)

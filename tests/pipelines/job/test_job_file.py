@@ -264,7 +264,7 @@ def test_a_secret_is_looked_up_and_not_shown(tmp_path: Path) -> None:
     text = TREE.replace("datasource: pdfs", 'datasource: pdfs, dialect: "${env:HOST}"')
     assert errors(tmp_path, text) == [
         "job.yaml:4:53: target.dialect: '${env:HOST}'; expected one of 7.x, 5.0, opensearch,"
-        " elasticsearch"
+        " elasticsearch, solr, manifoldcf"
     ]
     text = TREE.replace("path: docs", 'path: "sftp://ida:${env:HOST}@h/docs/"')
     assert errors(tmp_path, text) == [

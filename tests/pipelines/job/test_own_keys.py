@@ -98,7 +98,7 @@ def test_a_dialect_that_is_stated_is_not_asked_for(tmp_path: Path) -> None:
     [
         ("target.keep_indices=many", "target.keep_indices: 'many'; expected a number of indexes"),
         ("target.pipeline=", "target.pipeline: an empty text; expected a value"),
-        ("target.dialect=5.0", "expected one of 7.x, 5.0, opensearch, elasticsearch, in quotes"),
+        ("target.dialect=5.0", "expected one of 7.x, 5.0, opensearch, elasticsearch, solr,"),
         ("target.fields={title: Author}", "title: 'Author'; expected metadata:NAME"),
         (
             "target.fields={title: metadata:Author}",

@@ -48,7 +48,7 @@ from support.histories.observed_index import ObservedIndex, stand_in
 from support.histories.random_nights import RandomNights, first_state
 from support.histories.simulation import JOB, write_feeds, write_job
 
-TIGHTENING = "feedferry.transforms.sinks.push.wire.opensearch.tightening"
+TIGHTENING = "feedferry.transforms.sinks.push.wire.search_index.tightening"
 """The module that takes permissions away first, if the program has it."""
 
 VERSIONS_OF_A_RUN = 1000

@@ -19,7 +19,7 @@ from support.histories.simulation import Figures, Simulation, ViolationError
 from support.histories.source_state import SourceState
 
 MOST_REPLAYS = 60
-IS_STRICT = bool(find_spec("feedferry.transforms.sinks.push.wire.opensearch.tightening"))
+IS_STRICT = bool(find_spec("feedferry.transforms.sinks.push.wire.search_index.tightening"))
 """Whether the program takes permissions away before it gives any."""
 
 _PREPARE = """\

@@ -10,21 +10,14 @@ nobody.
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import IO
 
 import msgspec
-import pybase64
 
 from feedferry.schemas.acl import Acl
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.record import (
     Action,
-    Arrival,
-    Content,
-    Crawl,
-    Field,
-    Meta,
     Provenance,
     Record,
 )
@@ -32,9 +25,12 @@ from feedferry.schemas.reject import KEPT_BYTES, Place, Reject, record_error, re
 from feedferry.schemas.span import Span
 from feedferry.transforms.access.index_fields import acl_of_fields, field_names
 from feedferry.transforms.formats.base import MORE_BYTES, ReadOptions, ReadResult
-from feedferry.transforms.formats.opensearch.opensearch_format import OWN_FIELDS
 from feedferry.transforms.formats.places import LinePlaces
-from feedferry.transforms.formats.text.dates import parse_date
+from feedferry.transforms.formats.search_document.document_reader import (
+    document_of,
+    text_of,
+    texts_of,
+)
 
 ACTION = re.compile(rb'\s*\{\s*"(index|create|update|delete)"\s*:\s*\{')
 _DELETE = b"delete"
@@ -137,37 +133,6 @@ def _record(lines: bytes, provenance: Provenance, options: ReadOptions) -> Recor
     return document_of(document, key, provenance, zone=options.zone)
 
 
-def document_of(
-    stated: dict[str, object], key: str, provenance: Provenance, *, zone: str = "UTC"
-) -> Record:
-    """Return the document with an id; raise RecordError for a value of another type."""
-    data, display_url = _text(stated, "data"), _text(stated, "display_url")
-    modified, size = stated.get("modified"), stated.get("size")
-    if size is not None and type(size) is not int:
-        raise RecordError("bad-value", f"size is {size!r}; expected a number")
-    datasource = _text(stated, "datasource") or provenance.datasource
-    access = {name: _texts_of(stated, name) for name in _ACCESS & stated.keys()}
-    return Record(
-        url=_text(stated, "url") or key,
-        action=Action.ADD,
-        arrival=Arrival.PUSHED,
-        content=None if data is None else Content(_decoded(data)),
-        categories=tuple(_texts_of(stated, "categories")) if "categories" in stated else (),
-        size=size,
-        modified=None if modified is None else _moment(modified, zone),
-        metadata=tuple(_metadata(stated.get("meta"), "meta")),
-        fields=(*_fields(stated.get("fields"), "fields"), *_fields(_others(stated), "a field")),
-        acl=acl_of_fields(access),
-        crawl=None if display_url is None else Crawl(display_url=display_url),
-        provenance=msgspec.structs.replace(provenance, datasource=datasource),
-        title=_text(stated, "title"),
-        description=_text(stated, "description"),
-        keywords=_text(stated, "keywords"),
-        body=_text(stated, "body"),
-        mimetype=_text(stated, "mimetype"),
-    )
-
-
 def _acl_of_update(document: dict[str, object]) -> Acl:
     script = document.get("script")
     params = script.get("params") if isinstance(script, dict) else None
@@ -175,7 +140,7 @@ def _acl_of_update(document: dict[str, object]) -> Acl:
     if not isinstance(fields, dict) or not fields.keys() <= _ACCESS:
         found = f"an update of {[*fields] if isinstance(fields, dict) else [*document]}"
         raise RecordError("partial-update", f"{found}; expected the fields of an ACL")
-    acl = acl_of_fields({name: _texts_of(fields, name) for name in fields})
+    acl = acl_of_fields({name: texts_of(fields, name) for name in fields})
     return acl if acl is not None else Acl(alone=True)
 
 
@@ -195,63 +160,7 @@ def _id_of(action: dict[str, object]) -> tuple[str, str]:
     address = action[names[0]] if len(names) == 1 else None
     if not isinstance(address, dict) or names[0] not in ("index", "create", "update", "delete"):
         raise RecordError("bad-action", f"{names}; expected index, create, update or delete")
-    key = _text(address, "_id")
+    key = text_of(address, "_id")
     if not key:
         raise RecordError("url-missing", f"{names[0]} without an _id; expected the URL as _id")
     return names[0], key
-
-
-def _text(values: dict[str, object], name: str) -> str | None:
-    value = values.get(name)
-    if not isinstance(value, str | None):
-        raise RecordError("bad-value", f"{name} is {value!r}; expected a text")
-    return value
-
-
-def _texts_of(values: dict[str, object], name: str) -> list[str]:
-    value = values[name]
-    texts = [
-        text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)
-    ]
-    if len(texts) != (len(value) if isinstance(value, list) else 1):
-        raise RecordError("bad-value", f"{name} is {value!r}; expected a list of texts")
-    return texts
-
-
-def _metadata(values: object, name: str) -> Iterator[Meta]:
-    if not isinstance(values, dict | None):
-        raise RecordError("bad-value", f"{name} is {values!r}; expected an object")
-    for key, value in (values or {}).items():
-        for one in value if isinstance(value, list) else [value]:
-            yield Meta(key, one if isinstance(one, str) else msgspec.json.encode(one).decode())
-
-
-def _others(stated: dict[str, object]) -> dict[str, object]:
-    """Return the fields of users and of other programs."""
-    return {name: value for name, value in stated.items() if name not in OWN_FIELDS}
-
-
-def _fields(values: object, place: str) -> Iterator[Field]:
-    named: dict[str, list[str]] = {}
-    for meta in _metadata(values, place):
-        named.setdefault(meta.name, []).append(meta.value)
-    stated = values if isinstance(values, dict) else {}
-    for name, texts in named.items():
-        is_list = isinstance(stated.get(name), list)
-        yield Field(name, tuple(texts), many=is_list and len(texts) > 1)
-
-
-def _decoded(data: str) -> bytes:
-    try:
-        return pybase64.b64decode(data, validate=True)
-    except ValueError as exc:
-        raise RecordError("bad-base64", f"{data[:40]!r}; expected base64") from exc
-
-
-def _moment(value: object, zone: str) -> datetime:
-    if isinstance(value, int):  # milliseconds since 1970
-        return datetime.fromtimestamp(value / 1000, UTC)
-    moment = parse_date(value, zone=zone) if isinstance(value, str) else None
-    if moment is None:
-        raise RecordError("bad-date", f"modified is {value!r}; expected a time")
-    return moment

@@ -10,7 +10,7 @@ import msgspec
 from feedferry.schemas.record import Record
 from feedferry.schemas.span import Span
 from feedferry.transforms.formats.opensearch.bulk_reader import read
-from feedferry.transforms.formats.opensearch.bulk_writer import id_of
+from feedferry.transforms.formats.search_document.document_encoder import id_of
 
 _BLOCK_BYTES = 8 << 20
 _ID = re.compile(rb'"_id":("(?:[^"\\]|\\.)*+")')

@@ -14,28 +14,20 @@ It does not change a document with a newer version, or one that is withheld.
 """
 
 import codecs
-import hashlib
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import ClassVar
 
 import msgspec
-import pybase64
 
-from feedferry.schemas.acl import Acl
 from feedferry.schemas.content import CHECKED, decode
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.record import Action, Content, Meta, Record
-from feedferry.transforms.access.decision import decision_of
 from feedferry.transforms.access.index_fields import (
     AccessFields,
-    fields_of,
-    hidden_fields,
-    public_fields,
     withheld_fields,
 )
 from feedferry.transforms.content_types.document_text import is_plain_text
-from feedferry.transforms.formats.base import Encoder, WriteOptions
+from feedferry.transforms.formats.base import WriteOptions
 from feedferry.transforms.formats.fast_path.columns.cells import Cells, EncodeColumn, plain
 from feedferry.transforms.formats.fast_path.columns.column_kinds import (
     CONTENT_KINDS,
@@ -54,10 +46,17 @@ from feedferry.transforms.formats.fast_path.columns.marks import stated
 from feedferry.transforms.formats.fast_path.elements.element_codes import ACL, CONTENT, META, RECORD
 from feedferry.transforms.formats.fast_path.plans.element_plan import Pieces
 from feedferry.transforms.formats.opensearch.opensearch_format import (
-    MAX_COLUMN_CHARS,
-    MAX_ID_BYTES,
     PLACE_OF_VERSION,
     OpensearchOptions,
+)
+from feedferry.transforms.formats.search_document.document_encoder import (
+    TEXTS,
+    DocumentEncoder,
+    id_of,
+)
+from feedferry.transforms.formats.search_document.document_holds import (
+    MAX_COLUMN_CHARS,
+    MAX_ID_BYTES,
 )
 
 ACL_SCRIPT = (
@@ -73,24 +72,21 @@ An update cannot set the version by which the server compares documents, so that
 older run are refused by their alias.
 """
 
-_TEXTS = ("title", "description", "keywords", "body", "mimetype")
 _MARKS = (codecs.BOM_UTF8, b"<?xml")
 """Begin texts that may state a charset."""
 
 _HEAD_BYTES = 4096
 _MARK_BYTES = max(map(len, _MARKS))
-_CACHED = 4096
 _DELETE = Action.DELETE  # a look-up in the enum costs ten times as much
 _VERSION = {"version": PLACE_OF_VERSION, "version_type": "external_gte"}
 _NAMES = (
-    *("version", "url", "datasource", "display_url", *_TEXTS, "categories", "size", "modified"),
+    *("version", "url", "datasource", "display_url", *TEXTS, "categories", "size", "modified"),
     "meta",
 )
 """The fields of a document without `data`, in their order; those of the decision follow."""
 
 _encoder = msgspec.json.Encoder(enc_hook=stated)
 _encode = _encoder.encode
-_PUBLIC, _HIDDEN = public_fields(), hidden_fields()
 
 
 def _texts(values: Column) -> Column:
@@ -145,7 +141,7 @@ def _documents(kind: ColumnKind, values: Column) -> Column:
     return [decode(Content(value, encoding), max_bytes=CHECKED) for value in values]
 
 
-class BulkEncoder(Encoder):
+class BulkEncoder(DocumentEncoder):
     """Encodes records as actions; there is nothing around them."""
 
     extension = "ndjson"
@@ -159,11 +155,9 @@ class BulkEncoder(Encoder):
     }
 
     def __init__(self, options: WriteOptions = WriteOptions()) -> None:
-        self._datasource = options.feed.datasource
         own = options.of(OpensearchOptions)
+        super().__init__(options.feed.datasource, (name for _, name in own.fields))
         self._pipeline = own.pipeline
-        self._own = frozenset(name for _, name in own.fields)
-        self._access: dict[int, tuple[Acl, AccessFields]] = {}
 
     def encode(self, record: Record) -> bytes:
         """Return the lines of an action; raise RecordError for a text that is no Unicode."""
@@ -184,7 +178,7 @@ class BulkEncoder(Encoder):
         is_alone = record.acl is not None and record.acl.alone
         if is_alone or record.content is not None or record.fields or not is_usual:
             return None
-        document = self._stated(record)
+        document = self._document(record)
         comma = b"{"
         for name in dict.fromkeys((*_NAMES, *document)):
             if name == "meta" and name in document:
@@ -199,7 +193,7 @@ class BulkEncoder(Encoder):
         return [*pieces, (code, self.acl_piece(record)), ("", b"}\n")]
 
     def acl_piece(self, record: Record) -> bytes:
-        access = self._access_of(record)
+        access = self.access_of(record)
         return b"," + _encode(access)[1:-1] if access else b""
 
     def _lines(self, record: Record) -> tuple[object, ...]:
@@ -207,74 +201,16 @@ class BulkEncoder(Encoder):
         if record.action is _DELETE:
             return ({"delete": _VERSION | key},)
         if record.acl is not None and record.acl.alone:
-            access = self._access_of(record)
+            access = self.access_of(record)
             return {"update": key}, {"script": acl_script(access)}
-        document = self._document(record)
+        document = self._document(record) | self.access_of(record)
         if "data" in document and self._pipeline is not None:
             key["pipeline"] = self._pipeline
         return {"index": _VERSION | key}, document
 
     def _document(self, record: Record) -> dict[str, object]:
-        return self._stated(record) | self._access_of(record)
-
-    def _stated(self, record: Record) -> dict[str, object]:
         """Return the fields of a document without those of its decision."""
-        content, crawl = record.content, record.crawl
-        document: dict[str, object] = {
-            "version": PLACE_OF_VERSION,
-            "url": record.url,
-            "datasource": self._datasource,
-        }
-        if crawl is not None and crawl.display_url is not None:
-            document["display_url"] = crawl.display_url
-        for name in _TEXTS:
-            if (text := getattr(record, name)) is not None:
-                document[name] = text
-        if record.categories:
-            document["categories"] = record.categories
-        if content is not None:
-            document["data"] = pybase64.b64encode(content.data).decode()
-        if record.size is not None:
-            document["size"] = record.size
-        if record.modified is not None:
-            document["modified"] = record.modified
-        if record.metadata:
-            values: dict[str, list[str]] = {}
-            for meta in record.metadata:
-                values.setdefault(meta.name, []).append(meta.value)
-            document["meta"] = values
-        others: dict[str, tuple[str, ...]] = {}
-        for field in record.fields:
-            (document if field.name in self._own else others)[field.name] = field.values
-        if others:
-            document["fields"] = others
-        return document
-
-    def _access_of(self, record: Record) -> AccessFields:
-        """Return the fields of a decision; documents below one folder share the ACL object."""
-        acl, crawl = record.acl, record.crawl
-        if acl is None:
-            return _HIDDEN if crawl is not None and crawl.secure else _PUBLIC
-        known = self._access.get(id(acl))
-        if known is not None and known[0] is acl:
-            return known[1]
-        fields = _fields_of_acl(acl)
-        if len(self._access) == _CACHED:
-            self._access.clear()
-        self._access[id(acl)] = acl, fields
-        return fields
-
-
-@lru_cache(maxsize=_CACHED)
-def _fields_of_acl(acl: Acl) -> AccessFields:
-    """Return the fields of an ACL; many documents have ACLs that are equal."""
-    if acl.withholds:
-        return withheld_fields()
-    fields = fields_of(decision_of(acl))
-    if fields is None:
-        found = f"a decision of {len(acl.decision)} layers"
-        raise RecordError("acl-complex", f"{found}; expected 3 parts of 3 layers at most")
-    return fields
+        return {"version": PLACE_OF_VERSION, **self.stated(record)}
 
 
 def _items(metadata: Sequence[Meta]) -> Iterator[tuple[str, bytes]]:
@@ -300,13 +236,3 @@ def acl_lines(id: str, access: AccessFields) -> bytes:
     """Return the action that changes who may see a document, by its id."""
     action, script = {"update": {"_id": id}}, {"script": acl_script(access)}
     return _encode(action) + b"\n" + _encode(script) + b"\n"
-
-
-def id_of(url: str) -> str:
-    """Return the id of a document: its URL, or a digest of a long one.
-
-    >>> id_of("http://example.com/"), len(id_of("http://example.com/" + "a" * 500))
-    ('http://example.com/', 71)
-    """
-    data = url.encode("utf-8", "surrogatepass")
-    return url if len(data) <= MAX_ID_BYTES else f"sha256:{hashlib.sha256(data).hexdigest()}"

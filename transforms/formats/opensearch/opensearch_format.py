@@ -1,29 +1,15 @@
 """The format of `_bulk` requests: what a document of an index may have."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Annotated
 
 import msgspec
 
 from feedferry.schemas.choices import SEARCH_DIALECTS
-from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.own_key import OwnKey
-from feedferry.schemas.record import Action
-from feedferry.transforms.access.index_fields import field_names
-from feedferry.transforms.formats.base import Format, Holds, Kind, KindRefusal, deferred
-
-MAX_ID_BYTES = 512
-"""A longer id makes a request fail as a whole."""
-
-MAX_KEYWORD_BYTES = 32_000
-"""A longer value of a keyword makes a document be refused; the limit is 32,766 with its name."""
-
-MAX_COLUMN_CHARS = MAX_KEYWORD_BYTES // 8
-"""The most characters of a value in a column, and of the name of such a value.
-
-In UTF-8, the two are no longer than a keyword, whatever the characters are.
-"""
+from feedferry.transforms.formats.base import Adapter, Format, Target, deferred
+from feedferry.transforms.formats.search_document.document_holds import HOLDS, check_names
 
 PLACE_OF_VERSION = 10**18
 """The version of all documents in a chunk, of as many digits as those that are sent."""
@@ -48,64 +34,18 @@ class OpensearchOptions(msgspec.Struct, frozen=True, kw_only=True):
         check_names(name for _, name in self.fields)
 
 
-OWN_FIELDS = frozenset(
-    (
-        *("version", "url", "datasource", "display_url", "title", "description"),
-        *("keywords", "body", "mimetype", "categories", "data", "size", "modified", "meta"),
-        *("fields", *field_names()),
-    )
-)
-"""The names of the fields of a document, apart from those of users."""
-
-
-def check_names(names: Iterable[str], *, where: str = "⟦fields⟧") -> None:
-    """Raise ConfigError for the name of a field that is not a user's.
-
-    In a name, a dot begins the name of a field below another one.
-    """
-    for name in names:
-        if not name or name.startswith("_") or name.partition(".")[0] in OWN_FIELDS:
-            raise ConfigError(
-                f"{where}: {name!r}: a field that feedferry has; expected another name"
-                if name.partition(".")[0] in OWN_FIELDS
-                else f"{where}: {name!r}; expected a name that does not begin with _"
-            )
-
-
-HOLDS = Holds(
-    fields=frozenset(
-        {
-            *("acl", "body", "categories", "charset", "content", "description", "display_url"),
-            *("fields", "keywords", "metadata", "mimetype", "modified", "secure", "size", "title"),
-        }
-    ),
-    actions=frozenset({Action.ADD, Action.UPDATE, Action.DELETE}),
-    acls_alone=True,
-    decisions=True,
-    partly={
-        "charset": "texts are decoded",
-        "content": "documents that are no text, without an ingest pipeline",
-        "metadata": "values that are no text or longer than 32,000 bytes",
-        "secure": "without an ACL, no user finds the document",
-        "fields": "values longer than 32,000 bytes",
-    },
-    refuses=dict.fromkeys(
-        (Kind.UPDATE, Kind.UPDATE_OF_FIELDS, Kind.UPDATE_OF_NOTHING),
-        KindRefusal(
-            "partial-update",
-            "an update of some fields; expected a whole document: the step `merge` makes one",
-        ),
-    )
-    | {
-        Kind.PATTERN: KindRefusal(
-            "delete-pattern",
-            "a deletion by the pattern {url!r}, whose documents stay in the index; expected one of"
-            " a URL: ⟦known_urls⟧ lists the URLs that patterns are matched with",
-        )
-    },
+_BEGIN = re.compile(
+    rb'\s*\{\s*"(?:index|create|update|delete)"\s*:\s*\{(?!\s*"(?:id|query)")'  # those of Solr
 )
 
-_BEGIN = re.compile(rb'\s*\{\s*"(?:index|create|update|delete)"\s*:\s*\{')
+
+_make_adapter: Callable[..., Adapter] = deferred("search_document.adapt_document:make_adapter")
+
+
+def _adapter(target: Target) -> Adapter:
+    options = target.of(OpensearchOptions)
+    has_pipeline = options.pipeline is not None
+    return _make_adapter(target, HOLDS, options.fields, has_pipeline=has_pipeline)
 
 
 OPENSEARCH = Format(
@@ -117,7 +57,7 @@ OPENSEARCH = Format(
     places=deferred("opensearch.bulk_reader:places"),
     find_records=deferred("opensearch.bulk_search:find_records"),
     encoder=deferred("opensearch.bulk_writer:BulkEncoder"),
-    adapter=deferred("opensearch.adapt_opensearch:adapter"),
+    adapter=_adapter,
     holds=HOLDS,
     options=(OpensearchOptions,),
     dialects=SEARCH_DIALECTS,

@@ -75,6 +75,7 @@ from feedferry.transforms.sinks.push.throttle.backlog import BacklogThrottle
 from feedferry.transforms.sinks.push.throttle.gate import SendGate, StopSignal
 from feedferry.transforms.sinks.push.wire.client import ApplianceClient
 from feedferry.transforms.sinks.push.wire.protocol import SendContext
+from feedferry.transforms.sinks.push.wire.reader import TargetReader
 from feedferry.transforms.sinks.push.wire.responses import judge_response, retry_after_seconds
 from feedferry.transforms.storage.files.journal import DISK, Disk
 
@@ -182,10 +183,12 @@ class ChunkSender:
 
     def _send_part(self, part: ChunkPart, feedtype: str | None) -> ChunkState:
         """Send a part until it is settled; raise if it cannot be."""
-        pauses = RetryPauses(self.settings.retry)
+        pauses, guard = RetryPauses(self.settings.retry), self.settings.appliance.protocol.guard
         while True:
             if not self.gate.wait_until_open():
                 raise PushInterrupted
+            if guard is not None:
+                guard(TargetReader(self.settings.appliance, self.client), part, self.client.begun)
             self._add_receipt(part, ChunkState.SENDING, feedtype)
             response = self.client.send(part, feedtype=feedtype)
             verdict = judge_response(self.settings.appliance.protocol, response, part)

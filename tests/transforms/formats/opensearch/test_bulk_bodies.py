@@ -28,9 +28,9 @@ from feedferry.transforms.formats.opensearch.bulk_writer import (
     ACL_SCRIPT,
     BulkEncoder,
     hiding_lines,
-    id_of,
 )
 from feedferry.transforms.formats.opensearch.opensearch_format import OpensearchOptions
+from feedferry.transforms.formats.search_document.document_encoder import id_of
 
 URL = "http://intranet.example.com/quay"
 PLACE = 10**18

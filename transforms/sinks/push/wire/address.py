@@ -15,6 +15,7 @@ from feedferry.transforms.sinks.push.wire.feedergate import FEEDERGATE
 from feedferry.transforms.sinks.push.wire.opensearch.opensearch import OPENSEARCH_CLUSTER
 from feedferry.transforms.sinks.push.wire.protocol import Address, Appliance, ApplianceProtocol
 from feedferry.transforms.sinks.push.wire.recvdata import RECVDATA
+from feedferry.transforms.sinks.push.wire.solr.solr import SOLR_COLLECTION
 
 _ADDRESS = re.compile(
     r"(?P<scheme>https?)://(?P<host>[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::(?P<port>[0-9]{1,5}))?"
@@ -24,7 +25,12 @@ _ADDRESS = re.compile(
 
 
 APPLIANCES = Registry(
-    "feedferry.appliances", ApplianceProtocol, FEEDERGATE, RECVDATA, OPENSEARCH_CLUSTER
+    "feedferry.appliances",
+    ApplianceProtocol,
+    FEEDERGATE,
+    RECVDATA,
+    OPENSEARCH_CLUSTER,
+    SOLR_COLLECTION,
 )
 """The kinds of appliances."""
 

@@ -78,6 +78,9 @@ Hide = Callable[[list[tuple[int, str]], ChunkPart, SendContext], tuple[str, Requ
 """Makes a request that shows documents to no user, by their numbers in a chunk and their URLs."""
 
 
+Guard = Callable[["ApplianceReader", ChunkPart, object], None]
+
+
 class ComparedRun(Protocol):
     """A run whose chunks are compared with an appliance, which changes nothing there."""
 
@@ -207,6 +210,9 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     the part cannot be read. `hide` returns those of a request that shows documents to no user:
     of records that were refused, by their numbers in the chunk and their URLs.
 
+    `guard` is called before each request for a part of a chunk, with what `begin` has returned. It
+    raises TargetError if another run has taken over.
+
     `judge` returns the meaning of a complete response to a part of a chunk, or to another request;
     it returns None for an unknown text, whose status then decides.
     `judge_probe` returns whether this machine is trusted, by the response to a GET of `probe_path`,
@@ -246,6 +252,7 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     fix_trust: str
     make_request: Callable[[ChunkPart, SendContext], tuple[str, RequestBody]]
     hide: Hide | None = None
+    guard: Guard | None = None
     judge: Callable[[ApplianceResponse, ChunkPart | None], Verdict | None]
     judge_probe: Callable[[ApplianceResponse], CheckLine]
     check: Callable[[ApplianceReader], Iterable[CheckLine]] | None = None

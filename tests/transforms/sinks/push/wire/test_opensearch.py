@@ -30,15 +30,13 @@ from feedferry.transforms.sinks.push.wire.address import parse_target
 from feedferry.transforms.sinks.push.wire.body import RequestBody
 from feedferry.transforms.sinks.push.wire.opensearch import indexes
 from feedferry.transforms.sinks.push.wire.opensearch.bulk_request import make_request, numbered
-from feedferry.transforms.sinks.push.wire.opensearch.decision_lines import (
-    decisions_of,
-    read_decision,
-)
+from feedferry.transforms.sinks.push.wire.opensearch.decision_lines import decisions_of
 from feedferry.transforms.sinks.push.wire.opensearch.indexes import RunIndexes, begin, finish
 from feedferry.transforms.sinks.push.wire.opensearch.mapping import alias_suffix, mapping
 from feedferry.transforms.sinks.push.wire.opensearch.opensearch import OPENSEARCH_CLUSTER
 from feedferry.transforms.sinks.push.wire.protocol import Appliance
 from feedferry.transforms.sinks.push.wire.responses import judge_response
+from feedferry.transforms.sinks.push.wire.search_index.stored_decisions import read_decision
 
 ROOT = "http://127.0.0.1:9200/intranet"
 BEGUN = 1_764_314_100_123_456
@@ -253,7 +251,7 @@ def judge(response: ApplianceResponse, part: ChunkPart | None = None) -> Any:
 
 @pytest.fixture(autouse=True)
 def _begun_at_a_known_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexes, "_now", lambda: BEGUN)
+    monkeypatch.setattr(indexes, "now", lambda: BEGUN)
 
 
 class ClusterSession:

@@ -27,13 +27,14 @@ from feedferry.transforms.rules.acl_changes import ACL_CHANGES, COMPARE, read_ch
 from feedferry.transforms.sinks.push.model import ApplianceResponse
 from feedferry.transforms.sinks.push.wire.address import parse_target
 from feedferry.transforms.sinks.push.wire.body import RequestBody
+from feedferry.transforms.sinks.push.wire.opensearch.cluster_decisions import ClusterDecisions
 from feedferry.transforms.sinks.push.wire.opensearch.indexes import RunIndexes
-from feedferry.transforms.sinks.push.wire.opensearch.tightening import (
+from feedferry.transforms.sinks.push.wire.protocol import Appliance, RunSession
+from feedferry.transforms.sinks.push.wire.search_index.tightening import (
     NARROWING,
     forget,
-    tighten,
 )
-from feedferry.transforms.sinks.push.wire.protocol import Appliance
+from feedferry.transforms.sinks.push.wire.search_index.tightening import tighten as tighten_index
 from feedferry.transforms.storage.run_folders.mirrors import mirroring
 from feedferry.transforms.storage.storage import LocalStorage
 from support.cluster_requests import NO_FAULTS, VERSION, Ask, asking, bulk, encoded, make_index
@@ -41,6 +42,10 @@ from support.cluster_requests import NO_FAULTS, VERSION, Ask, asking, bulk, enco
 INDEXES = RunIndexes(begun=2 * 10**15, suffixes={"web": "-web"}, before={1: 0})
 LATER = 2 * 10**18 - 1
 """The version of what is sent before the records of the run."""
+
+
+def tighten(session: RunSession, indexes: RunIndexes) -> Sequence[int]:
+    return tighten_index(session, ClusterDecisions(session, indexes), indexes.before)
 
 
 def only(*names: str, denied: str = "") -> AccessFields:

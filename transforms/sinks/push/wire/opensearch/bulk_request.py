@@ -1,6 +1,5 @@
 """A part of a chunk as a request: each document gets the version of its record in the run."""
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Set
 from itertools import pairwise
@@ -14,14 +13,12 @@ from feedferry.transforms.sinks.push.model import ChunkPart
 from feedferry.transforms.sinks.push.wire.body import RequestBody
 from feedferry.transforms.sinks.push.wire.opensearch.indexes import RunIndexes
 from feedferry.transforms.sinks.push.wire.opensearch.results import BULK_FILTER
+from feedferry.transforms.sinks.push.wire.search_index.stored_decisions import without_decision
 
 _PLACE = b'"version":%d' % PLACE_OF_VERSION
 """No text of a document has it, as quotation marks in texts are escaped."""
 
 _OF_DOCUMENT = b"\n{"
-_FIELD = rb'"acl_[0-9]_(?:deny|permit)_[0-9]":\[(?:"(?:[^"\\]|\\.)*",?)*+\]'
-_DECISION = re.compile(rb"," + _FIELD + rb"|" + _FIELD + rb",?")
-"""A field of a decision, with the comma by which it is separated."""
 
 
 def make_request(part: ChunkPart, indexes: RunIndexes) -> tuple[str, RequestBody]:
@@ -90,14 +87,10 @@ def numbered(
         for before, after in pairwise(pieces):
             version += not before.endswith(_OF_DOCUMENT)
             if version in hidden:
-                after = _DECISION.sub(_spaces, after)  # noqa: PLW2901
+                after = without_decision(after)  # noqa: PLW2901
             parts += b'"version":%d' % version, after
         yield b"".join(parts)
     yield pending
-
-
-def _spaces(match: re.Match[bytes]) -> bytes:
-    return b" " * len(match[0])
 
 
 def _first_version(part: ChunkPart, indexes: RunIndexes) -> int:

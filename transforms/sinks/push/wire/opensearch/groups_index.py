@@ -29,7 +29,6 @@ from feedferry.transforms.access.user_groups import GroupGraph
 from feedferry.transforms.sinks.push.model import ApplianceResponse, ResponseMeaning
 from feedferry.transforms.sinks.push.wire.body import RequestBody
 from feedferry.transforms.sinks.push.wire.opensearch.index_options import IndexOptions
-from feedferry.transforms.sinks.push.wire.opensearch.json_request import json_body
 from feedferry.transforms.sinks.push.wire.opensearch.mapping import Owner, held_mappings
 from feedferry.transforms.sinks.push.wire.opensearch.replies import (
     CountReply,
@@ -47,6 +46,7 @@ from feedferry.transforms.sinks.push.wire.protocol import (
     ApplianceReader,
     RunSession,
 )
+from feedferry.transforms.sinks.push.wire.search_index.json_request import json_body
 
 _FORM = b"1"
 """Changes when the documents of the same groups change."""

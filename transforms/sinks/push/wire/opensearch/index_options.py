@@ -9,11 +9,8 @@ import msgspec
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.own_key import OwnKey
 from feedferry.transforms.config.yaml_structs import read_yaml
-from feedferry.transforms.formats.opensearch.opensearch_format import (
-    OWN_FIELDS,
-    PIPELINE,
-    check_names,
-)
+from feedferry.transforms.formats.opensearch.opensearch_format import PIPELINE
+from feedferry.transforms.formats.search_document.document_holds import OWN_FIELDS, check_names
 from feedferry.transforms.sinks.push.wire.opensearch.mapping import is_index_name
 
 FLAT_KINDS = {"opensearch": "flat_object", "elasticsearch": "flattened"}

@@ -19,24 +19,16 @@ documents would be seen by the wrong people.
 """
 
 import re
-import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import accumulate, islice
 
 import msgspec
 
 from feedferry.schemas.account import Chunk
 from feedferry.schemas.errors import TargetError
-from feedferry.schemas.feed import FULL
 from feedferry.schemas.units import counted
-from feedferry.transforms.sinks.push.model import (
-    ERASING_FEEDTYPES,
-    count_records,
-)
 from feedferry.transforms.sinks.push.wire.opensearch.index_options import IndexOptions
-from feedferry.transforms.sinks.push.wire.opensearch.json_request import json_body
 from feedferry.transforms.sinks.push.wire.opensearch.mapping import (
     HeldMapping,
     alias_suffix,
@@ -54,6 +46,16 @@ from feedferry.transforms.sinks.push.wire.opensearch.script_trial import (
     try_script,
 )
 from feedferry.transforms.sinks.push.wire.protocol import Appliance, ComparedRun, RunSession
+from feedferry.transforms.sinks.push.wire.search_index.json_request import json_body
+from feedferry.transforms.sinks.push.wire.search_index.run_feeds import (
+    begun_at,
+    by_datasource,
+    check_full_feeds,
+    count_sent,
+    is_full,
+    now,
+    records_before,
+)
 
 WRITING = "-writing"
 
@@ -62,7 +64,6 @@ _ACTION = re.compile(
     rb'"_id":"((?:[^"\\]|\\.)*)"'
 )
 _NO_TYPE = "No handler for type"
-_NAMED = 3
 _STAMP = r"-[0-9]{8}-[0-9]{12}"
 _LOAD_SETTINGS = {"index": {"refresh_interval": "-1", "number_of_replicas": 0}}
 _SEARCH_SETTINGS = {"index": {"refresh_interval": None, "number_of_replicas": None}}
@@ -93,10 +94,6 @@ class RunIndexes(msgspec.Struct, frozen=True, kw_only=True):
     kept: Mapping[str, str] = {}
 
 
-def is_full(chunk: Chunk) -> bool:
-    return chunk.requested_feedtype == FULL or chunk.feedtype in ERASING_FEEDTYPES
-
-
 def exchange_text(appliance: Appliance, datasource: str) -> str:
     """Return what a full feed of a datasource exchanges."""
     kept = appliance.of(IndexOptions).keep_indices
@@ -113,7 +110,7 @@ def begin(session: RunSession) -> RunIndexes:
     A run of a gateway writes by the aliases of the run before it: changing aliases takes longer
     than a small delivery. Each request of that run had a reply, so none of them arrives late.
     """
-    begun = _begun(session, _now())
+    begun = begun_at(session, now())
     of_run = by_datasource(session.chunks)
     check_feeds(session.appliance, session.chunks)
     earlier = session.earlier
@@ -141,37 +138,12 @@ def begin(session: RunSession) -> RunIndexes:
     return RunIndexes(begun=begun, suffixes=suffixes, before=before, kept=kept)
 
 
-def records_before(chunks: Sequence[Chunk]) -> dict[int, int]:
-    """Return the number of records of earlier chunks, by the ordinal of a chunk."""
-    *before, _ = accumulate(map(count_records, chunks), initial=0)
-    return dict(zip((chunk.ordinal for chunk in chunks), before, strict=True))
-
-
 def check_feeds(appliance: Appliance, chunks: Sequence[Chunk]) -> None:
     """Raise TargetError for chunks of which some replace documents of others."""
     of_run = by_datasource(chunks)
     _check_names(appliance, of_run)
     for datasource, own in of_run.items():
-        _check_full_feeds(appliance, datasource, own)
-
-
-def _check_full_feeds(appliance: Appliance, datasource: str, chunks: Sequence[Chunk]) -> None:
-    """Raise TargetError for feeds of a datasource of which one replaces documents of another."""
-    where = f"{appliance.url}: {datasource!r} has"
-    if len({is_full(chunk) for chunk in chunks}) > 1:
-        raise TargetError(
-            f"{where} full and incremental feeds in one run; expected one of them: feedferry"
-            " compact makes one full feed of them"
-        )
-    origins = dict.fromkeys(chunk.origin for chunk in chunks if is_full(chunk))
-    if len(origins) > 1:
-        names = ", ".join(map(repr, islice(origins, _NAMED)))
-        raise TargetError(
-            f"{where} {len(origins)} full feeds in one run, of which each replaces the one before"
-            f" it: {names}; expected one: begin a new run with ⟦fresh⟧ and the newest of them, or"
-            " with the feed that feedferry compact makes of them; if they are parts of one feed,"
-            " state ⟦feedtype⟧ full"
-        )
+        check_full_feeds(appliance, datasource, own)
 
 
 def _check_names(appliance: Appliance, datasources: Collection[str]) -> None:
@@ -189,7 +161,7 @@ def _check_names(appliance: Appliance, datasources: Collection[str]) -> None:
 
 def finish(session: RunSession) -> None:
     """Make what a run has sent visible to searches; exchange the indexes of full feeds."""
-    begun = _begun(session, int(datetime.now(UTC).timestamp()))
+    begun = begun_at(session, now())
     for datasource, chunks in by_datasource(session.chunks).items():
         alias = alias_suffix(datasource)
         index = alias + _stamp(begun)
@@ -212,15 +184,6 @@ def finish(session: RunSession) -> None:
             session.step(f"exchange the index of {datasource}", exchange)
             remove = partial(_remove, session, alias, index)
             session.step(f"remove old indexes of {datasource}", remove)
-
-
-def _begun(session: RunSession, now: int) -> int:
-    """Return the time at which the push of a run began, the same when it is continued."""
-    return int(session.step("begin", lambda: str(now)))
-
-
-def _now() -> int:
-    return time.time_ns() // 1000
 
 
 def _take_over(session: RunSession, datasource: str, begun: int, *, loads: bool) -> str:
@@ -267,13 +230,6 @@ def _indexes(session: RunSession, alias: str) -> dict[str, Collection[str]]:
 def _change_aliases(session: RunSession, actions: Sequence[_AliasAction]) -> None:
     """Do all actions, or none; raise TargetError if one of them cannot be done."""
     session.send("/_aliases", json_body({"actions": actions}), is_below_address=False)
-
-
-def by_datasource(chunks: Sequence[Chunk]) -> dict[str, list[Chunk]]:
-    found: dict[str, list[Chunk]] = {}
-    for chunk in chunks:
-        found.setdefault(chunk.datasource or "", []).append(chunk)
-    return found
 
 
 def _stamp(begun: int) -> str:
@@ -363,21 +319,22 @@ def own_indexes(session: ComparedRun, datasource: str) -> dict[str, HeldMapping]
 
 def _check_count(session: RunSession, suffix: str, chunks: Sequence[Chunk]) -> str:
     """Compare the number of documents of a new index with what was sent; raise TargetError."""
-    sent: set[int] = set()
-    for chunk in chunks:
-        with session.open(chunk) as stream:
-            for line in stream:
-                if match := _ACTION.match(line):
-                    change = sent.discard if match[1] == b"delete" else sent.add
-                    change(hash(match[2]))
+    sent = count_sent(session, chunks, _ids_of)
     response = session.request(f"{suffix}/_count")
     count = read_reply(response, CountReply, "the number of documents").count
-    if not len(sent) - session.accepted_refusals <= count <= len(sent):
+    if not sent - session.accepted_refusals <= count <= sent:
         raise TargetError(
             f"{response.url}: {count:,} documents in the new index, which is not searched yet;"
-            f" expected {len(sent):,}: begin a new run with ⟦fresh⟧"
+            f" expected {sent:,}: begin a new run with ⟦fresh⟧"
         )
     return f"{count:,} documents"
+
+
+def _ids_of(lines: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Yield the ids of documents and deletions."""
+    for line in lines:
+        if match := _ACTION.match(line):
+            yield match[2], match[1] == b"delete"
 
 
 def _exchange(session: RunSession, alias: str, suffix: str) -> str:

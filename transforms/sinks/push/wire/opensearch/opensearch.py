@@ -10,9 +10,14 @@ from msgspec.structs import replace
 from feedferry.schemas.check import CheckLine, fail_of, ok, warn
 from feedferry.schemas.feed import FULL, INCREMENTAL
 from feedferry.transforms.formats import OPENSEARCH
+from feedferry.transforms.rules.acl_changes import AccessComparison
 from feedferry.transforms.sinks.push.model import ApplianceResponse, ChunkPart
 from feedferry.transforms.sinks.push.wire.body import RequestBody
 from feedferry.transforms.sinks.push.wire.opensearch.bulk_request import make_hiding, make_request
+from feedferry.transforms.sinks.push.wire.opensearch.cluster_decisions import (
+    ClusterDecisions,
+    PlannedDecisions,
+)
 from feedferry.transforms.sinks.push.wire.opensearch.decision_lines import access_lines
 from feedferry.transforms.sinks.push.wire.opensearch.groups_index import (
     check_groups_index,
@@ -28,7 +33,6 @@ from feedferry.transforms.sinks.push.wire.opensearch.indexes import (
     exchange_text,
     finish,
 )
-from feedferry.transforms.sinks.push.wire.opensearch.probes import probe
 from feedferry.transforms.sinks.push.wire.opensearch.results import (
     TRUST,
     documents_text,
@@ -37,25 +41,29 @@ from feedferry.transforms.sinks.push.wire.opensearch.results import (
     words_of,
 )
 from feedferry.transforms.sinks.push.wire.opensearch.scan import (
-    LISTED_FIELDS,
-    as_listed,
     check,
     find_versions,
     list_documents,
-)
-from feedferry.transforms.sinks.push.wire.opensearch.tightening import (
-    compare_access,
-    forget,
-    tighten,
+    probe,
 )
 from feedferry.transforms.sinks.push.wire.protocol import (
     Address,
     ApplianceProtocol,
+    ComparedRun,
     Endpoint,
     RunSession,
     SendContext,
 )
 from feedferry.transforms.sinks.push.wire.responses import describe
+from feedferry.transforms.sinks.push.wire.search_index.listed_documents import (
+    LISTED_FIELDS,
+    as_listed,
+)
+from feedferry.transforms.sinks.push.wire.search_index.tightening import (
+    compare_access,
+    forget,
+    tighten,
+)
 
 _INDEX = re.compile(r"/[a-z0-9][a-z0-9._-]{0,99}", re.ASCII)
 _NO_INDEX_YET = 404
@@ -75,7 +83,12 @@ def _find_url(address: Address) -> str | None:
 def _begin(session: RunSession) -> RunIndexes:
     check_groups_index(session)
     indexes = begin(session)
-    return replace(indexes, superseded=tighten(session, indexes))
+    superseded = tighten(session, ClusterDecisions(session, indexes), indexes.before)
+    return replace(indexes, superseded=superseded)
+
+
+def _compare_access(run: ComparedRun) -> AccessComparison:
+    return compare_access(run, PlannedDecisions(run))
 
 
 def _finish(session: RunSession) -> None:
@@ -134,7 +147,7 @@ OPENSEARCH_CLUSTER = ApplianceProtocol(
     check=check,
     exchange=exchange_text,
     check_feeds=check_feeds,
-    compare_access=compare_access,
+    compare_access=_compare_access,
     access_lines=access_lines,
     begin=_begin,
     finish=_finish,

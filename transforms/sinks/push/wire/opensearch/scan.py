@@ -1,23 +1,18 @@
 """The documents of an index, page by page, for a comparison; and lines of a check."""
 
 from collections.abc import Collection, Iterator, Mapping, Set
-from hashlib import sha256
 from operator import itemgetter
 from urllib.parse import quote
 
 import msgspec
-from msgspec.structs import replace
 
-from feedferry.schemas.acl import Acl, AclLayer
 from feedferry.schemas.check import CheckLine, fail, fail_of, ok, warn
-from feedferry.schemas.errors import RecordError, TargetError
-from feedferry.schemas.record import Arrival, Content, Crawl, Provenance, Record
-from feedferry.transforms.access.decision import PARTS, decision_of
-from feedferry.transforms.access.index_fields import acl_of_fields, field_names, fields_of
-from feedferry.transforms.formats.opensearch.bulk_reader import document_of
-from feedferry.transforms.formats.opensearch.bulk_writer import id_of
+from feedferry.schemas.errors import TargetError
+from feedferry.schemas.record import Provenance, Record
+from feedferry.transforms.access.index_fields import field_names, search_filter
+from feedferry.transforms.formats.search_document.document_encoder import id_of
+from feedferry.transforms.formats.search_document.document_reader import document_of
 from feedferry.transforms.sinks.push.wire.opensearch.index_options import IndexOptions
-from feedferry.transforms.sinks.push.wire.opensearch.json_request import json_body
 from feedferry.transforms.sinks.push.wire.opensearch.mapping import alias_suffix, held_mappings
 from feedferry.transforms.sinks.push.wire.opensearch.replies import (
     CountReply,
@@ -38,22 +33,23 @@ from feedferry.transforms.sinks.push.wire.opensearch.script_trial import (
     fault_of_scripts,
     try_script,
 )
-from feedferry.transforms.sinks.push.wire.protocol import ApplianceReader, ListedDocument
-from feedferry.transforms.sinks.push.wire.responses import MAX_RESPONSE_BYTES
-
-LISTED_FIELDS = frozenset(
-    {
-        *("acl", "categories", "content", "datasource", "description", "display_url", "field"),
-        *("keywords", "metadata", "mimetype", "modified", "title"),
-    }
+from feedferry.transforms.sinks.push.wire.protocol import (
+    ApplianceReader,
+    FailedProbe,
+    ListedDocument,
 )
+from feedferry.transforms.sinks.push.wire.responses import MAX_RESPONSE_BYTES
+from feedferry.transforms.sinks.push.wire.search_index.json_request import json_body
+from feedferry.transforms.sinks.push.wire.search_index.listed_documents import listed
+from feedferry.transforms.sinks.push.wire.search_index.probes import probe_as
+
 _UNKNOWN_USER = 401
 _PAGE_DOCUMENTS = 1000
 _HIGH_PERCENT, _FULL_PERCENT = 85, 95
 """The watermarks `low` and `flood_stage`, unless the cluster has others."""
 
-_PARTS = range(1, PARTS + 1)
 _FILTER = "filter_path=hits.hits._source,hits.hits.sort,hits.hits._id,_shards.failed,timed_out"
+_COUNT_FILTER = "filter_path=hits.total.value,_shards.failed,timed_out"
 _ORDER = [
     {"version": {"order": "asc", "missing": "_first"}},
     {"url": "asc"},
@@ -142,33 +138,6 @@ def _count(reader: ApplianceReader, suffix: str) -> int:
     """Return the number of documents."""
     response = reader.request(f"{suffix}/_count")
     return read_reply(response, CountReply, _EXPECTED).count
-
-
-def as_listed(record: Record) -> Record:
-    """Return a record of the format as a list has it: its text as content, its ACL by tokens."""
-    content = record.content
-    if content is None and record.body is not None:
-        content = Content(record.body.encode("utf-8", "surrogatepass"))
-    crawl, acl = record.crawl, record.acl
-    if acl is not None and acl.inherits and not acl.decision:
-        raise RecordError(
-            "acl-inherits",
-            f"an ACL that inherits from {acl.inherit_from!r}; expected the decision of its chain:"
-            " ⟦to_format⟧ opensearch resolves it",
-        )
-    if acl is None and crawl is not None and crawl.secure:
-        acl = Acl()
-    shown = None if crawl is None else Crawl(display_url=crawl.display_url)
-    return replace(
-        record,
-        arrival=Arrival.PUSHED,
-        content=content,
-        body=None,
-        charset=None,
-        size=None,
-        acl=None if acl is None else _by_tokens(acl),
-        crawl=None if shown == Crawl() else shown,
-    )
 
 
 def check(reader: ApplianceReader) -> Iterator[CheckLine]:
@@ -291,30 +260,19 @@ def _disk_line(reader: ApplianceReader) -> CheckLine:
 def _listed(hit: Hit, unsent: Set[str]) -> ListedDocument:
     """Return a document without the fields that only a pipeline of the server may have added."""
     stated = {name: value for name, value in hit.source.items() if name not in unsent}
-    record = as_listed(document_of(stated, hit.id, Provenance()))
-    data = None if record.content is None else record.content.data
-    return ListedDocument(
-        record=replace(record, content=None),
-        size=None if data is None else len(data),
-        sha256=None if data is None else sha256(data).digest(),
-    )
+    return listed(document_of(stated, hit.id, Provenance()))
 
 
-def _by_tokens(acl: Acl) -> Acl:
-    """Return an ACL as its fields state it, with principals in one order.
+def probe(reader: ApplianceReader, record: Record) -> Iterator[FailedProbe]:
+    """Search for a document as three people; yield the searches that do not follow its ACL."""
+    return probe_as(reader, record, _is_found)
 
-    One that permits nobody has none.
-    """
-    fields = fields_of(decision_of(acl))
-    if fields is None:
-        return acl
-    stated = acl_of_fields({name: sorted(tokens) for name, tokens in fields.items()}) or Acl()
-    if not all(any(f"acl_{part}_permit" in name for name in fields) for part in _PARTS):
-        return Acl(withholds=acl.withholds)
-    if stated.decision:
-        return Acl(
-            decision=tuple(
-                AclLayer(part=of.part, principals=of.principals) for of in stated.decision
-            )
-        )
-    return stated
+
+def _is_found(reader: ApplianceReader, record: Record, tokens: list[str]) -> bool:
+    filters: list[dict[str, object]] = [{"ids": {"values": [id_of(record.url)]}}]
+    if record.provenance.datasource is not None:
+        filters.append({"term": {"datasource": record.provenance.datasource}})
+    query = {"bool": {"filter": [*filters, search_filter(tokens)]}}
+    body = json_body({"size": 0, "track_total_hits": True, "query": query})
+    response = reader.request(f"/_search?{_COUNT_FILTER}", body, method="POST")
+    return bool(read_reply(response, SearchReply, "a search").hits.total.value)

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from feedferry.transforms.sinks.push.model import ApplianceResponse
 from feedferry.transforms.sinks.push.wire.body import RequestBody
-from feedferry.transforms.sinks.push.wire.opensearch.json_request import json_body
 from feedferry.transforms.sinks.push.wire.opensearch.results import fix_of, words_of
+from feedferry.transforms.sinks.push.wire.search_index.json_request import json_body
 
 FIX = "expected a server that runs scripts in Painless, by which ACLs are changed"
 _BUSY = 429, 503

@@ -1,5 +1,6 @@
 """Adapt records to documents of an index: texts in `body`, and a decision that is resolved."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from msgspec.structs import replace
@@ -9,7 +10,7 @@ from feedferry.schemas.content import decode
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.record import Arrival, Content, Field, Meta, Record
 from feedferry.transforms.content_types.document_text import is_plain_text, is_text, text_of
-from feedferry.transforms.formats.base import Adapter, Target
+from feedferry.transforms.formats.base import Adapter, Holds, Target
 from feedferry.transforms.formats.fast_path.columns.holes import (
     ContentHole,
     InspectedError,
@@ -24,24 +25,31 @@ from feedferry.transforms.formats.holding.adapt_rules import (
     is_deletion,
 )
 from feedferry.transforms.formats.holding.hold import hold
-from feedferry.transforms.formats.opensearch.opensearch_format import (
-    HOLDS,
+from feedferry.transforms.formats.search_document.document_holds import (
     MAX_COLUMN_CHARS,
     MAX_KEYWORD_BYTES,
-    OpensearchOptions,
 )
 
 
-def adapter(target: Target) -> Adapter:
-    """Return the function that adapts records to documents of an index."""
-    options = target.of(OpensearchOptions)
+def make_adapter(
+    target: Target,
+    holds: Holds,
+    fields: Sequence[tuple[str, str]],
+    *,
+    has_pipeline: bool | None = None,
+) -> Adapter:
+    """Return the function that adapts records to documents of an index.
+
+    `fields` are metadata and the fields that they become. With a pipeline, the server extracts the
+    text of documents that are no text; None is of a target without pipelines.
+    """
     fit = partial(
         _fit,
-        has_pipeline=options.pipeline is not None,
-        named={name.lower(): field for name, field in options.fields},
+        has_pipeline=has_pipeline,
+        named={name.lower(): field for name, field in fields},
         max_bytes=target.max_content_bytes,
     )
-    return hold(HOLDS, target, refuse=_refuse, fit=fit)
+    return hold(holds, target, refuse=_refuse, fit=fit)
 
 
 def _refuse(record: Record) -> None:
@@ -54,7 +62,7 @@ def _refuse(record: Record) -> None:
         )
 
 
-def _fit(draft: Draft, *, has_pipeline: bool, named: dict[str, str], max_bytes: int) -> None:
+def _fit(draft: Draft, *, has_pipeline: bool | None, named: dict[str, str], max_bytes: int) -> None:
     if is_deletion(draft.record):
         return
     content = draft.record.content
@@ -81,7 +89,9 @@ def _fit(draft: Draft, *, has_pipeline: bool, named: dict[str, str], max_bytes: 
         draft.change(acl=replace(acl, alone=True))
 
 
-def _fit_content(draft: Draft, content: Content, *, has_pipeline: bool, max_bytes: int) -> None:
+def _fit_content(
+    draft: Draft, content: Content, *, has_pipeline: bool | None, max_bytes: int
+) -> None:
     """Make a text the body; a document that is no text stays for a pipeline, or is lost."""
     record = draft.record
     data = decode(content, max_bytes=max_bytes)
@@ -101,7 +111,7 @@ def _fit_content(draft: Draft, content: Content, *, has_pipeline: bool, max_byte
         draft.lose(
             "content",
             f"{counted(len(data), 'byte')} of {record.mimetype or 'no type'}, which are no text;"
-            " the step `text` or target.pipeline keeps them",
+            f" the step `text`{'' if has_pipeline is None else ' or target.pipeline'} keeps them",
         )
         draft.change(content=None)
 

@@ -8,21 +8,21 @@ widened nothing before all that it takes away is gone.
 Of several records for one document, the last one counts. The records before it are sent so that
 no user finds the document: what they permit is no longer the state of the source.
 
-A full feed goes to an index of its own, so that it is compared only. The comparison is a step: it
+A full feed that goes to an index of its own is compared only. The comparison is a step: it
 is done once, with the index as it was before the run.
 """
 
 import shutil
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, ClassVar, NamedTuple, Protocol
 
 import msgspec
 
@@ -32,7 +32,6 @@ from feedferry.schemas.receipt import NARROW
 from feedferry.schemas.units import counted
 from feedferry.transforms.access.index_fields import (
     AccessFields,
-    field_names,
     withheld_fields,
 )
 from feedferry.transforms.access.meet import (
@@ -44,7 +43,6 @@ from feedferry.transforms.access.meet import (
     gained_and_lost,
     narrowed,
 )
-from feedferry.transforms.formats.opensearch.bulk_writer import acl_lines
 from feedferry.transforms.rules.acl_changes import (
     ACL_CHANGES,
     COMPARE,
@@ -57,37 +55,18 @@ from feedferry.transforms.rules.acl_changes import (
     read_counts,
 )
 from feedferry.transforms.sinks.push.model import count_records
-from feedferry.transforms.sinks.push.wire.body import RequestBody
-from feedferry.transforms.sinks.push.wire.opensearch.bulk_request import (
-    bulk_path,
-    numbered,
-    version_before,
+from feedferry.transforms.sinks.push.wire.protocol import ComparedRun, RunSession
+from feedferry.transforms.sinks.push.wire.search_index.run_feeds import (
+    by_datasource,
+    is_full,
+    records_before,
 )
-from feedferry.transforms.sinks.push.wire.opensearch.decision_lines import (
+from feedferry.transforms.sinks.push.wire.search_index.stored_decisions import (
     DELETION,
     DOCUMENT,
     UPDATE,
-    decisions_of,
     read_decision,
-    stored_decision,
 )
-from feedferry.transforms.sinks.push.wire.opensearch.indexes import (
-    RunIndexes,
-    by_datasource,
-    is_full,
-    own_indexes,
-    records_before,
-)
-from feedferry.transforms.sinks.push.wire.opensearch.json_request import json_body
-from feedferry.transforms.sinks.push.wire.opensearch.mapping import alias_suffix
-from feedferry.transforms.sinks.push.wire.opensearch.replies import (
-    CountReply,
-    DecisionReply,
-    read_reply,
-)
-from feedferry.transforms.sinks.push.wire.opensearch.results import failure
-from feedferry.transforms.sinks.push.wire.protocol import ComparedRun, RunSession
-from feedferry.transforms.sinks.push.wire.responses import MAX_RESPONSE_BYTES
 from feedferry.transforms.storage.atomic import whole_file
 from feedferry.transforms.storage.files.spill import Spill
 from feedferry.transforms.storage.run_folders.mirrors import (
@@ -115,9 +94,6 @@ _WITHHELD_KEY = access_key(withheld_fields())
 _SPILL = ".acl-compare"
 _PAGE_DOCUMENTS = 1000
 _REQUEST_BYTES = 4 << 20
-_FILTER = "filter_path=hits.hits._id,hits.hits.fields,_shards.failed,timed_out"
-_EXPECTED = "the decisions of documents"
-_MISSING = 404
 
 
 class _Difference(NamedTuple):
@@ -141,15 +117,54 @@ _encode = msgspec.json.encode
 _decode_first = msgspec.json.Decoder(_FirstDecision).decode
 
 
-def tighten(session: RunSession, indexes: RunIndexes) -> Sequence[int]:
-    """Compare a run with its indexes, and narrow what it narrows; raise StoppedError at a limit.
+class ComparedIndex(Protocol):
+    """The decisions of the documents of an index.
 
-    Return the numbers of the records that are superseded within the run, in ascending order.
+    If `exchanges_full_feeds`, a full feed goes to an index of its own, which replaces the other one
+    when it is whole. Otherwise, its documents replace those of the index as they come.
+    """
+
+    exchanges_full_feeds: ClassVar[bool]
+
+    def decisions_of(self, lines: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the id of the document of each record, with its stored decision."""
+        ...
+
+    def count(self, datasource: str) -> int:
+        """Return the number of documents of a datasource; 0 without an index."""
+        ...
+
+    def is_faulty(self, datasource: str) -> bool:
+        """Whether the index of a datasource shows documents to the wrong people."""
+        ...
+
+    def held(self, datasource: str, ids: Sequence[str]) -> dict[str, bytes]:
+        """Return the stored decisions of the documents that the index has."""
+        ...
+
+
+class DecisionIndex(ComparedIndex, Protocol):
+    """The same, of a run that has begun and may narrow decisions."""
+
+    def narrow(self, datasource: str, decisions: Sequence[tuple[str, AccessFields]]) -> None:
+        """Replace the decisions of documents, by their ids."""
+        ...
+
+    def show(self, datasource: str) -> None:
+        """Make the decisions visible to searches."""
+        ...
+
+
+def tighten(session: RunSession, index: DecisionIndex, before: Mapping[int, int]) -> Sequence[int]:
+    """Compare a run with its index, and narrow what it narrows; raise StoppedError at a limit.
+
+    `before` counts the records of earlier chunks by the ordinal of a chunk. Return the numbers of
+    the records that are superseded within the run, in ascending order.
     """
     path = session.folder / NARROWING
-    counts = read_counts(session.step(COMPARE, partial(_compare, session, indexes, path)))
+    counts = read_counts(session.step(COMPARE, partial(_compare, session, index, before, path)))
     if count := counts.get(NARROWED):
-        session.step(NARROW, partial(_narrow, session, indexes, path, count))
+        session.step(NARROW, partial(_narrow, session, index, path, count))
     _discard(path)
     return _read_superseded(session.folder / SUPERSEDED_RECORDS, counts.get(SUPERSEDED, 0))
 
@@ -160,10 +175,12 @@ def forget(session: RunSession) -> None:
         _discard(session.folder / SUPERSEDED_RECORDS)
 
 
-def _compare(session: RunSession, indexes: RunIndexes, path: Path) -> str:
+def _compare(
+    session: RunSession, index: DecisionIndex, before: Mapping[int, int], path: Path
+) -> str:
     """Write the decisions that are sent first, and the list of changes; return the counts."""
     changes = session.folder / ACL_CHANGES
-    comparison = _compared_run(session, indexes.before, path)
+    comparison = _compared_run(session, index, before, path)
     superseded = session.folder / SUPERSEDED_RECORDS
     with whole_file(superseded) as stream:
         stream.write(array("q", sorted(comparison.superseded)).tobytes())
@@ -184,22 +201,22 @@ def _compare(session: RunSession, indexes: RunIndexes, path: Path) -> str:
     return ", ".join(filter(None, [counts, *others])) or "no documents to compare"
 
 
-def compare_access(run: ComparedRun) -> AccessComparison:
-    """Compare a run that has not begun with its indexes; list the changes in its folder."""
+def compare_access(run: ComparedRun, index: ComparedIndex) -> AccessComparison:
+    """Compare a run that has not begun with its index; list the changes in its folder."""
     path = run.folder / NARROWING
-    comparison = _compared_run(run, records_before(run.chunks), path, is_planned=True)
+    comparison = _compared_run(run, index, records_before(run.chunks), path)
     path.unlink()
     return AccessComparison(changes=comparison.counts, stop=comparison.fault)
 
 
 def _compared_run(
-    run: ComparedRun, before: Mapping[int, int], path: Path, *, is_planned: bool = False
+    run: ComparedRun, index: ComparedIndex, before: Mapping[int, int], path: Path
 ) -> "_IndexComparison":
-    """Compare a run with its indexes; write the decisions that are sent first, and the changes."""
+    """Compare a run with its index; write the decisions that are sent first, and the changes."""
     with whole_file(path) as first, whole_file(run.folder / ACL_CHANGES) as listed:
         listed.write(HEAD)
         comparison = _IndexComparison(
-            run=run, before=before, first=first, listed=listed, is_planned=is_planned
+            run=run, index=index, before=before, first=first, listed=listed
         )
         for datasource, chunks in by_datasource(run.chunks).items():
             comparison.compare(datasource, chunks)
@@ -238,18 +255,17 @@ def _discard(path: Path) -> None:
 
 @dataclass(kw_only=True, eq=False)
 class _IndexComparison:
-    """Compares datasources with their indexes, which have the number of `documents`.
+    """Compares datasources with their index, which has the number of `documents`.
 
     `before` counts the records of earlier chunks by the ordinal of a chunk. `superseded` are the
-    numbers of records that a later record of the run replaces. Of a run that `is_planned`, the
-    indexes are not refreshed.
+    numbers of records that a later record of the run replaces.
     """
 
     run: ComparedRun
+    index: ComparedIndex
     before: Mapping[int, int]
     first: IO[bytes]
     listed: IO[bytes]
-    is_planned: bool = False
 
     def __post_init__(self) -> None:
         self.counts = Counter[AclChange]()
@@ -261,12 +277,12 @@ class _IndexComparison:
 
         If its index has no documents, and the chunks are of one feed, there is nothing to compare.
         """
-        alias = alias_suffix(datasource)
-        documents, loads = self._count(alias), is_full(chunks[0])
+        documents, is_whole = self.index.count(datasource), is_full(chunks[0])
+        loads = is_whole and self.index.exchanges_full_feeds
         origins = {chunk.origin for chunk in chunks}
         if not documents and (loads or len(origins) == 1):
             return
-        if loads and any(index.fault for index in own_indexes(self.run, datasource).values()):
+        if loads and self.index.is_faulty(datasource):
             return  # the feed replaces it
         self.documents += documents
         compared, records = 0, sum(map(count_records, chunks))
@@ -274,13 +290,13 @@ class _IndexComparison:
         with _own_folder(self.run.folder / _SPILL) as folder:
             by_id = self._versions(chunks, folder)
             while page := dict(islice(by_id, _PAGE_DOCUMENTS)):
-                decisions = _held(self.run, alias, [*page]) if documents else {}
+                decisions = self.index.held(datasource, [*page]) if documents else {}
                 documents -= len(decisions)
                 for id, versions in page.items():
                     self._add((datasource, id), decisions.get(id), versions, loads=loads)
                 compared += sum(map(len, page.values()))
                 self.run.show(f"compare {compared:,} of {counted(records, 'record')}")
-        if loads:
+        if is_whole:
             self.counts[AclChange.GONE] += documents
 
     @property
@@ -295,25 +311,14 @@ class _IndexComparison:
             f" be seen by more users; expected at most {limit}, the limit of ⟦max_widened⟧"
         )
 
-    def _count(self, alias: str) -> int:
-        """Return the number of documents of a datasource; 0 without an index."""
-        if not self.is_planned:
-            refreshed = self.run.request(f"{alias}/_refresh", method="POST")
-            if refreshed.status == _MISSING:
-                return 0
-            if not refreshed.is_success:
-                raise failure(refreshed, _EXPECTED)
-        response = self.run.request(f"{alias}/_count")
-        if response.status == _MISSING:
-            return 0
-        return read_reply(response, CountReply, _EXPECTED).count
-
     def _versions(self, chunks: Sequence[Chunk], folder: Path) -> Iterator[tuple[str, _Versions]]:
         """Yield each document with the records of it; memory does not depend on their number."""
         spill = Spill(folder)
         for chunk in chunks:
             with self.run.open(chunk) as stream:
-                numbered_decisions = enumerate(decisions_of(stream), self.before[chunk.ordinal])
+                numbered_decisions = enumerate(
+                    self.index.decisions_of(stream), self.before[chunk.ordinal]
+                )
                 spill.add(
                     0,
                     (
@@ -404,56 +409,35 @@ def _compared(held: bytes | None, last: bytes | None) -> _Difference:
     return _Difference(change, gained, lost, None if first is None else fields_of_key(first))
 
 
-def _held(run: ComparedRun, alias: str, ids: Sequence[str]) -> dict[str, bytes]:
-    """Return the decisions of the documents that an index has."""
-    query = {
-        "query": {"ids": {"values": ids}},
-        "size": len(ids),
-        "_source": False,
-        "docvalue_fields": field_names(),
-        "track_total_hits": False,
-    }
-    response = run.request(f"{alias}/_search?{_FILTER}", json_body(query), method="POST")
-    if len(response.body) >= MAX_RESPONSE_BYTES and len(ids) > 1:
-        middle = len(ids) // 2
-        halves = ids[:middle], ids[middle:]
-        return {id: key for half in halves for id, key in _held(run, alias, half).items()}
-    hits = read_reply(response, DecisionReply, _EXPECTED).hits.hits
-    return {hit.id: stored_decision(hit.fields) for hit in hits}
-
-
-def _narrow(session: RunSession, indexes: RunIndexes, path: Path, expected: int) -> str:
+def _narrow(session: RunSession, index: DecisionIndex, path: Path, expected: int) -> str:
     """Send the decisions that precede the chunks, and make them visible to searches."""
     count = 0
     datasources: dict[str, None] = {}
-    for datasource, bodies in _requests(path, version_before(indexes)):
-        data = b"".join(bodies)
-        body = RequestBody(content_type="application/x-ndjson", length=len(data), before=data)
-        session.send(bulk_path(datasource, indexes), body)
+    for datasource, decisions in _pages(path):
+        index.narrow(datasource, decisions)
         datasources[datasource] = None
-        count += len(bodies)
+        count += len(decisions)
         session.show(f"narrow {count:,} of {counted(expected, 'document')}")
     if count != expected:
         raise _lost(path, count, expected)
     for datasource in datasources:
-        session.send(f"{alias_suffix(datasource)}/_refresh", None)
+        index.show(datasource)
     return counted(count, "document")
 
 
-def _requests(path: Path, version: int) -> Iterator[tuple[str, list[bytes]]]:
-    """Yield datasources, each with the actions of a request."""
+def _pages(path: Path) -> Iterator[tuple[str, list[tuple[str, AccessFields]]]]:
+    """Yield datasources, each with the decisions of a request."""
     datasource, size = "", 0
-    actions: list[bytes] = []
+    page: list[tuple[str, AccessFields]] = []
     with _opened(path) as lines:
         for line in lines:
             first = _decode_first(line)
-            is_full_request = len(actions) == _PAGE_DOCUMENTS or size > _REQUEST_BYTES
-            if actions and (is_full_request or first.datasource != datasource):
-                yield datasource, actions
-                actions, size = [], 0
+            is_full_request = len(page) == _PAGE_DOCUMENTS or size > _REQUEST_BYTES
+            if page and (is_full_request or first.datasource != datasource):
+                yield datasource, page
+                page, size = [], 0
             datasource = first.datasource
-            action = b"".join(numbered([acl_lines(first.id, first.fields)], version))
-            actions.append(action)
-            size += len(action)
-    if actions:
-        yield datasource, actions
+            page.append((first.id, first.fields))
+            size += len(line)
+    if page:
+        yield datasource, page

@@ -4,7 +4,7 @@ A comparison of fields shows that the tokens of a document are right. A probe sh
 alias, the mapping and the filter make of them what the ACL decides.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from feedferry.schemas.acl import identity
 from feedferry.schemas.membership import Member
@@ -15,26 +15,26 @@ from feedferry.transforms.access.index_fields import (
     fields_of,
     permits,
     public_fields,
-    search_filter,
     tokens_of,
 )
-from feedferry.transforms.formats.opensearch.bulk_writer import id_of
-from feedferry.transforms.sinks.push.wire.opensearch.json_request import json_body
-from feedferry.transforms.sinks.push.wire.opensearch.replies import SearchReply, read_reply
 from feedferry.transforms.sinks.push.wire.protocol import ApplianceReader, FailedProbe
 
 Person = tuple[Member, ...]
 """A user, or the groups of a user; a person without any is unknown."""
 
-_FILTER = "filter_path=hits.total.value,_shards.failed,timed_out"
+
+IsFound = Callable[[ApplianceReader, Record, list[str]], bool]
+"""Whether a search with the filter of tokens finds a document."""
 
 
-def probe(reader: ApplianceReader, record: Record) -> Iterator[FailedProbe]:
+def probe_as(
+    reader: ApplianceReader, record: Record, is_found_by: IsFound
+) -> Iterator[FailedProbe]:
     """Search for a document as three people; yield the searches that do not follow its ACL."""
     fields = _fields(record)
     for person in people_of(record, fields):
         tokens = tokens_of(person)
-        is_found = _is_found(reader, record, tokens)
+        is_found = is_found_by(reader, record, tokens)
         if is_found is not permits(fields, tokens):
             yield FailedProbe(person=_name(person), is_found=is_found)
 
@@ -72,16 +72,6 @@ def _fields(record: Record) -> AccessFields:
     if record.acl is None:
         return public_fields()
     return fields_of(decision_of(record.acl)) or {}
-
-
-def _is_found(reader: ApplianceReader, record: Record, tokens: list[str]) -> bool:
-    filters: list[dict[str, object]] = [{"ids": {"values": [id_of(record.url)]}}]
-    if record.provenance.datasource is not None:
-        filters.append({"term": {"datasource": record.provenance.datasource}})
-    query = {"bool": {"filter": [*filters, search_filter(tokens)]}}
-    body = json_body({"size": 0, "track_total_hits": True, "query": query})
-    response = reader.request(f"/_search?{_FILTER}", body, method="POST")
-    return bool(read_reply(response, SearchReply, "a search").hits.total.value)
 
 
 def _name(person: Person) -> str:

@@ -1,0 +1,1 @@
+"""Documents for Solr, as JSON commands, one on a line."""

@@ -1,0 +1,1 @@
+"""What all search servers have in common: narrowing before a run, feeds, lists and probes."""

@@ -1,0 +1,1 @@
+"""Solr as an appliance: its schema, requests, results and documents."""
