@@ -40,6 +40,10 @@ from feedferry.transforms.formats.gsa.gsa_formats import (
     GSA_GROUPS,
     FeedOptions,
 )
+from feedferry.transforms.formats.json_documents.json_documents_format import (
+    JSON_DOCUMENTS,
+    JsonDocumentsOptions,
+)
 from feedferry.transforms.formats.known_formats import FORMATS
 from feedferry.transforms.formats.opensearch.opensearch_format import (
     OPENSEARCH,
@@ -57,6 +61,7 @@ __all__ = [
     "GSA_FEED",
     "GSA_GROUPS",
     "JSONL",
+    "JSON_DOCUMENTS",
     "LISTER_STREAM",
     "OPENSEARCH",
     "RETRIEVER_STREAM",
@@ -68,6 +73,7 @@ __all__ = [
     "FeedOptions",
     "Format",
     "Holds",
+    "JsonDocumentsOptions",
     "OpensearchOptions",
     "OwnOptions",
     "Places",
@@ -102,6 +108,7 @@ FORMATS.include(
     GSA_GROUPS,
     GROUPS_CSV,
     OPENSEARCH,
+    JSON_DOCUMENTS,
     AVRO,
     JSONL,
 )
