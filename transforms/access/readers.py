@@ -7,7 +7,7 @@ without members is nobody.
 from itertools import chain
 from typing import Final
 
-from feedferry.schemas.acl import Acl
+from feedferry.schemas.acl import Acl, identity
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.membership import Member
 from feedferry.transforms.access.decision import (
@@ -23,6 +23,8 @@ Readers = tuple[tuple[Member, ...], ...]
 
 EVERYONE: Final[Readers] = ()
 NOBODY: Final[Readers] = ((),)
+NO_USER: Final = "google:fakeUserToPreventMissingAcl"
+"""A user that no target has. Without readers, a target may show a document to everyone."""
 
 
 def readers_of(acl: Acl | None, *, lists: int) -> Readers:
@@ -47,6 +49,22 @@ def readers_of(acl: Acl | None, *, lists: int) -> Readers:
             f" {lists} at most",
         )
     return readers
+
+
+def name_of(member: Member, *, namespace: str | None) -> str:
+    """Return the name of a reader for a target whose names have no namespaces.
+
+    Raise RecordError for a reader of another namespace.
+    """
+    expected, _ = identity(namespace, "")
+    stated, name = identity(member.namespace, member.name)
+    if stated != expected:
+        raise RecordError(
+            "acl-namespace",
+            f"{name!r} of the namespace {stated!r}; expected principals of {expected!r}, as the"
+            " same name may be that of another person",
+        )
+    return name
 
 
 def _members(part: DecisionPart) -> tuple[Member, ...]:

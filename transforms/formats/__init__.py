@@ -34,6 +34,7 @@ from feedferry.transforms.formats.command_stream.stream_formats import (
     Docids,
     StreamOptions,
 )
+from feedferry.transforms.formats.discovery_engine.discovery_format import DISCOVERY_ENGINE
 from feedferry.transforms.formats.gsa.gsa_formats import (
     GROUPS_CSV,
     GSA_FEED,
@@ -57,6 +58,7 @@ from feedferry.transforms.formats.xml.scanning.encoding import detect, is_encodi
 __all__ = [
     "AUTHORIZER_STREAM",
     "AVRO",
+    "DISCOVERY_ENGINE",
     "FORMATS",
     "GSA_FEED",
     "GSA_GROUPS",
@@ -108,6 +110,7 @@ FORMATS.include(
     GSA_GROUPS,
     GROUPS_CSV,
     OPENSEARCH,
+    DISCOVERY_ENGINE,
     JSON_DOCUMENTS,
     AVRO,
     JSONL,

@@ -1,22 +1,17 @@
 """The fields of a document that state who may see it; a mapping gives no values, only names."""
 
-from collections.abc import Iterable
 from functools import lru_cache
 
-from feedferry.schemas.acl import Acl, Scope, identity
+from feedferry.schemas.acl import Acl, Scope
 from feedferry.schemas.errors import RecordError
-from feedferry.schemas.membership import Member
 from feedferry.transforms.access.decision import decision_of
 from feedferry.transforms.access.index_fields import (
     field_names,
     fields_of,
     public_fields,
 )
-from feedferry.transforms.access.readers import EVERYONE, readers_of
+from feedferry.transforms.access.readers import EVERYONE, NO_USER, name_of, readers_of
 from feedferry.transforms.formats.json_documents.document_mapping import ReaderFields
-
-NO_USER = "google:fakeUserToPreventMissingAcl"
-"""A user that no target has. Without users, a target may show a document to everyone."""
 
 _CACHED = 4096
 AccessValues = dict[str, list[str] | bool]
@@ -47,8 +42,9 @@ def _readers(acl: Acl | None, fields: ReaderFields) -> AccessValues:
     readers = readers_of(acl, lists=1)
     is_public = readers == EVERYONE
     members = () if is_public else readers[0]
-    users = [*_names(members, Scope.USER, fields)]
-    groups = [*_names(members, Scope.GROUP, fields)]
+    named = [(name_of(member, namespace=fields.namespace), member.scope) for member in members]
+    users = [name for name, scope in named if scope is Scope.USER]
+    groups = [name for name, scope in named if scope is Scope.GROUP]
     if groups and fields.groups is None:
         raise RecordError("acl-groups", f"a group, {groups[0]!r}; expected users only")
     values: AccessValues = {fields.public: is_public}
@@ -56,18 +52,3 @@ def _readers(acl: Acl | None, fields: ReaderFields) -> AccessValues:
     if fields.groups is not None:
         values[fields.groups] = groups
     return values
-
-
-def _names(members: Iterable[Member], scope: Scope, fields: ReaderFields) -> Iterable[str]:
-    """Yield the names of users or groups; they have no namespaces in a target."""
-    expected, _ = identity(fields.namespace, "")
-    for member in members:
-        namespace, name = identity(member.namespace, member.name)
-        if namespace != expected:
-            raise RecordError(
-                "acl-namespace",
-                f"{name!r} of the namespace {namespace!r}; expected principals of {expected!r}, as"
-                " names of others may be those of other people",
-            )
-        if member.scope is scope:
-            yield name

@@ -5,9 +5,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from feedferry.schemas.content import decode
-from feedferry.schemas.record import Arrival, Meta, Record
-from feedferry.transforms.content_types.document_text import is_text, text_of
+from feedferry.schemas.record import Meta
 from feedferry.transforms.formats.base import Adapter, Target
 from feedferry.transforms.formats.holding.acl_metadata import is_acl_name
 from feedferry.transforms.formats.holding.adapt_rules import (
@@ -17,7 +15,11 @@ from feedferry.transforms.formats.holding.adapt_rules import (
     is_alone,
     is_deletion,
 )
-from feedferry.transforms.formats.holding.decided_acls import close_secure, refuse_undecided
+from feedferry.transforms.formats.holding.decided_documents import (
+    close_secure,
+    fit_text,
+    refuse_undecided,
+)
 from feedferry.transforms.formats.holding.hold import hold
 from feedferry.transforms.formats.json_documents.access_values import access_values
 from feedferry.transforms.formats.json_documents.document_mapping import (
@@ -66,32 +68,6 @@ def _fit(
     access_values(acl, readers)  # raises RecordError for an ACL that cannot be written
     if acl is not None and is_alone(draft.record):
         draft.change(acl=replace(acl, alone=True))
-
-
-def fit_text(draft: Draft, *, max_bytes: int) -> None:
-    """Make a content the body; a document that is no text is lost."""
-    record: Record = draft.record
-    content = record.content
-    if content is None:
-        return
-    if record.arrival is Arrival.CRAWLED:
-        draft.change(arrival=Arrival.PUSHED)
-    data = decode(content, max_bytes=max_bytes)
-    if record.body is not None:
-        draft.change(content=None)  # the body is its text
-    elif is_text(record.mimetype, data):
-        text = text_of(data, mimetype=record.mimetype, charset=record.charset)
-        title = record.title if record.title is not None else text.title
-        draft.change(content=None, body=text.body, title=title)
-        if text.unreadable:
-            draft.lose("charset", f"{counted(text.unreadable, 'byte')} that are no {text.charset}")
-    else:
-        draft.lose(
-            "content",
-            f"{counted(len(data), 'byte')} of {record.mimetype or 'no type'}, which are no text;"
-            " the step `text` keeps them",
-        )
-        draft.change(content=None)
 
 
 def _fit_meta(

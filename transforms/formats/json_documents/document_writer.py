@@ -17,7 +17,7 @@ import msgspec
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.record import Action, Record
 from feedferry.transforms.formats.base import Encoder, WriteOptions
-from feedferry.transforms.formats.holding.decided_acls import hashed_id
+from feedferry.transforms.formats.holding.decided_documents import hashed_id
 from feedferry.transforms.formats.json_documents.access_values import access_values
 from feedferry.transforms.formats.json_documents.document_mapping import DateField
 from feedferry.transforms.formats.json_documents.json_documents_format import JsonDocumentsOptions
