@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from feedferry.pipelines.options.own_options import chosen_of
+from feedferry.pipelines.options.own_options import chosen_of, texts_of_files
 from feedferry.schemas.acl import Access, Acl, AclLayer, Principal, Scope
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.record import Action, Content, Meta, Record, withheld
@@ -200,6 +200,12 @@ def test_an_error_in_a_mapping_names_its_place(text: str, message: str, tmp_path
         options(tmp_path, text)
     assert message in str(exc.value)
     assert "mapping.yaml" in str(exc.value)
+
+
+def test_the_text_of_a_mapping_file_affects_the_output_of_a_run(tmp_path: Path) -> None:
+    options(tmp_path, "title: name\n")
+    own = {"document_mapping": str(tmp_path / "mapping.yaml")}
+    assert texts_of_files(own) == {"document_mapping": "title: name\n"}
 
 
 def test_the_words_of_a_mapping_are_those_of_the_mapping_of_rows() -> None:
