@@ -73,6 +73,7 @@ JSON_DOCUMENTS = Format(
     holds=HOLDS,
     variant=held_by,
     options=(JsonDocumentsOptions,),
+    keeps_unlisted=True,
     content_type="application/jsonl",
     chunk_bytes=100 << 20,
 )

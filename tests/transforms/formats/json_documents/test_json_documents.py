@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from feedferry.pipelines.cli.main import main
 from feedferry.pipelines.options.own_options import chosen_of, texts_of_files
 from feedferry.schemas.acl import Access, Acl, AclLayer, Principal, Scope
 from feedferry.schemas.errors import ConfigError
@@ -14,6 +15,7 @@ from feedferry.schemas.record import Action, Content, Meta, Record, withheld
 from feedferry.schemas.reject import Reject
 from feedferry.transforms.access.index_fields import field_names
 from feedferry.transforms.formats import JSON_DOCUMENTS, JsonDocumentsOptions, WriteOptions
+from feedferry.transforms.formats.canonical.jsonl import line
 from feedferry.transforms.formats.json_documents.document_mapping import DocumentMapping
 from feedferry.transforms.rules.adapt import Target, adapter
 from feedferry.transforms.sources.database.mapping.row_mapping import RowMapping
@@ -200,6 +202,23 @@ def test_an_error_in_a_mapping_names_its_place(text: str, message: str, tmp_path
         options(tmp_path, text)
     assert message in str(exc.value)
     assert "mapping.yaml" in str(exc.value)
+
+
+def test_a_rejected_document_of_a_source_without_datasources_is_withheld(tmp_path: Path) -> None:
+    options(tmp_path, READERS)
+    acl = Acl(principals=(permit("hr"), replace(permit("bob"), access=Access.DENY)))
+    source, run = tmp_path / "docs.jsonl", tmp_path / "run"
+    source.write_bytes(line(replace(RECORD, body="x", acl=acl)))
+    words = ["convert", str(source), "-o", str(run), "--to", "json-documents"]
+    assert main([*words, "--set", f"target.document_mapping={tmp_path / 'mapping.yaml'}"]) == 1
+    [chunk] = run.glob("chunks/*")
+    assert json.loads(chunk.read_bytes()) == {
+        "id": ID,
+        "action": "acl",
+        "public": False,
+        "users": ["google:fakeUserToPreventMissingAcl"],
+        "groups": [],
+    }
 
 
 def test_the_text_of_a_mapping_file_affects_the_output_of_a_run(tmp_path: Path) -> None:
