@@ -32,16 +32,16 @@ _STORAGE = "gs://"
 _DONE = "done: "
 
 
-class _Status(msgspec.Struct, frozen=True):
+class _RpcStatus(msgspec.Struct, frozen=True):
     code: int = 0
     message: str = ""
 
 
 class _ImportResponse(msgspec.Struct, frozen=True, rename="camel"):
-    error_samples: list[_Status] = []
+    error_samples: list[_RpcStatus] = []
 
 
-class _Counts(msgspec.Struct, frozen=True, rename="camel"):
+class _ImportCounts(msgspec.Struct, frozen=True, rename="camel"):
     """The counts of an operation, which are texts in JSON, as all integers of 64 bits."""
 
     success_count: int = 0
@@ -51,13 +51,13 @@ class _Counts(msgspec.Struct, frozen=True, rename="camel"):
 class _Operation(msgspec.Struct, frozen=True):
     name: str
     done: bool = False
-    error: _Status | None = None
-    metadata: _Counts = _Counts()
+    error: _RpcStatus | None = None
+    metadata: _ImportCounts = _ImportCounts()
     response: _ImportResponse = _ImportResponse()
 
 
-class _Failure(msgspec.Struct, frozen=True):
-    error: _Status
+class _ServiceError(msgspec.Struct, frozen=True):
+    error: _RpcStatus
 
 
 class _DataStore(msgspec.Struct, frozen=True, rename="camel"):
@@ -201,6 +201,6 @@ def _judge_failure(response: ApplianceResponse) -> Verdict | None:
 def _words_of(response: ApplianceResponse) -> str:
     """Return the words of the service for a request that failed."""
     try:
-        return quote(msgspec.json.decode(response.body, type=_Failure).error.message)
+        return quote(msgspec.json.decode(response.body, type=_ServiceError).error.message)
     except msgspec.DecodeError:
         return describe(response)
