@@ -53,6 +53,10 @@ class Refusal(msgspec.Struct, frozen=True, omit_defaults=True):
     of: RefusalOf = RefusalOf.RECORD
 
 
+NARROW = "narrow who sees documents"
+"""The step before the chunks that changes documents of the target; the others prepare the run."""
+
+
 class StepReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A step before or after the chunks of a run: a line when it begins, and one when it is done.
 

@@ -1,6 +1,6 @@
 """docs/extend.md: its package is installed, used, tested by its kits, and typed.
 
-`pytest --accept` writes the files of the package into the page.
+The page shows functions and objects of its files; `pytest --accept` writes them into the page.
 """
 
 import ast
@@ -23,10 +23,11 @@ from support.pages import read_page
 from support.runs import ROOT
 
 PAGE = "docs/extend.md"
-PACKAGE = ROOT / "tests" / "support" / "acme_bulk"
+PACKAGE = ROOT / "docs" / "extend" / "acme_bulk"
 SETUP = ("-W", "ignore", "-c", "import setuptools; setuptools.setup()", "-q")
 MAIN = "import sys; from feedferry.pipelines.cli.main import main; sys.exit(main())"
 _FILE = re.compile(r'^```(\w+) title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+_BLANK_LINES = re.compile(r"\n{2,}(?=\S)")
 FEED = b"""\
 <gsafeed><header><datasource>harbour</datasource><feedtype>incremental</feedtype></header><group>
 %s</group></gsafeed>
@@ -202,21 +203,21 @@ def test_each_public_name_is_there() -> None:
         assert [name for name in module.__all__ if not hasattr(module, name)] == []
 
 
-def test_the_page_shows_the_files_of_the_package(accept: bool) -> None:
-    text = _FILE.sub(
-        lambda block: f'```{block[1]} title="{block[2]}"\n{(PACKAGE / block[2]).read_text()}```',
-        page(),
-    )
+def test_the_page_shows_parts_of_the_files_of_the_package(accept: bool) -> None:
+    text = _FILE.sub(with_parts_of_the_file, page())
     if accept:
         (ROOT / PAGE).write_text(text)
     assert page() == text
-    shown = {name for _, name, _ in _FILE.findall(text)}
-    assert shown == {
-        path.relative_to(PACKAGE).as_posix()
+
+
+def test_the_page_links_to_the_files_of_the_package() -> None:
+    files = {
+        path.relative_to(ROOT / "docs").as_posix()
         for path in PACKAGE.rglob("*.*")
         if path.suffix in (".py", ".toml") and path.name != "__init__.py"  # one docstring
     }
-    assert "type: ignore" not in text
+    assert {*re.findall(r"\]\((extend/[^)]+)\)", page())} == files
+    assert not any("type: ignore" in (ROOT / "docs" / file).read_text() for file in files)
 
 
 def test_the_source_of_the_page_reads_its_file(tmp_path: Path) -> None:
@@ -233,3 +234,23 @@ def test_the_source_of_the_page_reads_its_file(tmp_path: Path) -> None:
 
 def page() -> str:
     return read_page(PAGE)
+
+
+def with_parts_of_the_file(block: "re.Match[str]") -> str:
+    """Return a block with the present text of the parts of a file that it shows."""
+    language, name, shown = block.groups()
+    parts = {first_line(part): part for part in parts_of((PACKAGE / name).read_text())}
+    missing = [line for line in map(first_line, parts_of(shown)) if line not in parts]
+    assert missing == [], f"{name} has no part that begins with these lines"
+    between = "\n\n" if language == "toml" else "\n\n\n"
+    text = between.join(parts[first_line(part)] for part in parts_of(shown))
+    return f'```{language} title="{name}"\n{text}\n```'
+
+
+def parts_of(text: str) -> list[str]:
+    """Return the functions, classes and objects of a module, or the tables of a TOML file."""
+    return _BLANK_LINES.split(text.strip())
+
+
+def first_line(part: str) -> str:
+    return part.partition("\n")[0]

@@ -20,7 +20,7 @@ from support.archives import gsa_feed
 from support.runs import ROOT
 
 TOP = {"pipelines", "schemas", "transforms"}
-ACME = ROOT / "tests" / "support" / "acme_bulk"
+ACME = ROOT / "docs" / "extend" / "acme_bulk"
 OTHER = """\
 [build-system]
 requires = ["setuptools"]

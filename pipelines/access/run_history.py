@@ -7,8 +7,9 @@ from pathlib import Path
 
 import msgspec
 
+from feedferry.pipelines.folders.gateway_folders import find_acls, find_spool
 from feedferry.pipelines.folders.job_folders import STATE, find_home, runs_of, shown_path
-from feedferry.pipelines.folders.locks import PUSHES
+from feedferry.pipelines.folders.manifest import has_sent
 from feedferry.pipelines.options.convert_options import ACLS_SUFFIX
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.run_record import Phase, RunRecord
@@ -18,6 +19,12 @@ from feedferry.transforms.storage.run_folders.run_record import read_run
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _BACKUP = re.compile(r"\.backup-(\d{8}T\d{6})")
+
+
+_OF_A_GATEWAY = (
+    "a gateway keeps ACLs that arrive alone, that others inherit, or that inherit, and no others:"
+    " --target has the decision in the index"
+)
 
 
 class RunHistory(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,12 +53,16 @@ class RunHistory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_history(text: str, as_of: str | None) -> RunHistory:
-    """Return the history at `text`: a job as in `find_home`, a run, or a state file.
+    """Return the history at `text`: a job as in `find_home`, a run, a state file, or a spool.
 
     It is that as of a run, or as of a time; without one, as of the newest run or that of `text`.
     Raise ConfigError if that run is not there.
     """
-    path = Path(text)
+    path, spool = Path(text), find_spool(text)
+    if spool is not None:
+        if as_of is not None:
+            raise ConfigError("--as-of: not for a gateway; expected the job, which has runs")
+        return RunHistory(acls=find_acls(text, spool), notes=[_OF_A_GATEWAY])
     if path.is_file() and path.suffix not in YAML_SUFFIXES:
         if as_of is not None:
             raise ConfigError("--as-of: not for a state file; expected the job, which has runs")
@@ -137,5 +148,5 @@ def _moment(text: str) -> datetime | None:
 def _may_have_sent(folder: Path, record: RunRecord) -> bool:
     """Whether the target may have a part of a run."""
     if record.is_abandoned:
-        return any(folder.glob(f"{PUSHES}/*/receipts-*.jsonl"))
+        return has_sent(folder)
     return record.phase is not Phase.CONVERT

@@ -20,6 +20,7 @@ from feedferry.transforms.config.secrets import REFERENCE
 from feedferry.transforms.config.yaml_structs import YAML_SUFFIXES, is_placeholder, read_scalars
 from feedferry.transforms.sinks.push.settings import PushSettings
 from feedferry.transforms.sinks.push.throttle.window import zone_text
+from feedferry.transforms.steps.stated.kept_file import check_kept
 from feedferry.transforms.storage.state import check_state
 
 _GROWTH = 1.4
@@ -59,6 +60,9 @@ def check_disk(job: Job, input_bytes: int, free: Callable[[Path], int]) -> Check
 
 
 def check_job_state(job: Job) -> Iterator[CheckLine]:
+    if (acls := job.convert.acls_path) is not None and Path(acls).exists():
+        check_kept(Path(acls))  # raises ConfigError
+        yield ok("state", f"{acls}: can be read")
     path = Path(job.convert.state) if job.convert.state else job.home / STATE
     if not (job.has_state or job.convert.state):
         return

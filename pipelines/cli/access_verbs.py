@@ -14,7 +14,7 @@ import click
     multiple=True,
     type=click.Path(),
     metavar="FILE",
-    help="Add all groups of the user in a groups feed, a table or the state.acls of a job.",
+    help="Add all groups of the user in a groups feed, a table, a spool or a job's state.acls.",
 )
 @click.option(
     "--groups-index",
@@ -33,7 +33,7 @@ import click
 @click.option(
     "--state",
     metavar="JOB",
-    help="Job, run or output folder that has sent it.",
+    help="Job, run or output folder that has sent it, or the spool of a gateway.",
 )
 @click.option("--datasource", metavar="NAME", help="Datasource of the document.")
 @click.option("--as-of", metavar="RUN|TIME", help="Explain it as of this run or time.")

@@ -55,12 +55,16 @@ def _flags_of_push(_: str) -> list[click.Parameter]:
 
 def _flags_of_serve(_: str) -> list[click.Parameter]:
     from feedferry.pipelines.cli.click_flags import click_options
+    from feedferry.pipelines.options.job_options import SET_KEY, OverrideOptions
     from feedferry.pipelines.options.push_options import FORWARD, ApplianceOptions
     from feedferry.pipelines.serve.settings import ServeSettings
 
     endless = ("max_wait", "deadline")
-    appliance = click_options(ApplianceOptions, omit=endless, replace={"url": FORWARD})
-    return [*click_options(ServeSettings), *appliance]
+    return [
+        *click_options(ServeSettings),
+        *click_options(OverrideOptions, only=("overrides",), replace={"overrides": SET_KEY}),
+        *click_options(ApplianceOptions, omit=endless, replace={"url": FORWARD}),
+    ]
 
 
 def _flags_of_plan(_: str) -> list[click.Parameter]:
@@ -232,9 +236,9 @@ def plan(**words: object) -> int:
     """Show what a run would read, write, reject and lose.
 
     INPUT and the flags are those of convert, or INPUT is a job file, with --set and --profile.
-    Everything is read and converted, and nothing is stored: no chunk, no state, no lock. The
-    account is the one that the run will have. With --sample, a part of the input is converted, and
-    the account is an estimate.
+    Everything is read and converted, and nothing is stored. The account is the one that the run
+    will have. An index is asked who would see more documents, and who fewer. With --sample, the
+    account is an estimate.
 
     \b
     Examples:

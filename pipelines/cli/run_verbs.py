@@ -228,8 +228,8 @@ def set_(state: str, watermark: str) -> None:
 def clear(state: str) -> None:
     """Remove a state: the next run sends everything, and deletes nothing that is gone by then.
 
-    The ACLs that the job keeps are removed, too: send those that arrived alone again before their
-    documents, which are public without an ACL.
+    The ACLs and groups that the job keeps are unknown until they are sent again. Documents below an
+    ACL that comes again are hidden until they come again, too.
 
     To send everything and keep track of deletions, use feedferry run --refresh instead.
     """

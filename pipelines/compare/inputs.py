@@ -21,6 +21,11 @@ from feedferry.pipelines.convert.inputs.source_runs import (
     settings_of,
 )
 from feedferry.pipelines.convert.inputs.step_inputs import prepare_steps
+from feedferry.pipelines.folders.gateway_folders import (
+    acls_in,
+    find_spool,
+    waiting_deliveries,
+)
 from feedferry.pipelines.folders.manifest import MANIFEST, Manifest, read_manifest
 from feedferry.pipelines.folders.remote_runs import holds_run, opened_remote
 from feedferry.pipelines.inspect.inspection import parse
@@ -37,6 +42,7 @@ from feedferry.transforms.conversion.conversion_settings import BATCH_RECORDS
 from feedferry.transforms.formats import JSONL, ReadResult, by_name, find_format
 from feedferry.transforms.rules.adapt import Adapter, Target, adapt_membership, adapter
 from feedferry.transforms.rules.normalize import normalize
+from feedferry.transforms.sources.spool import spans_of
 from feedferry.transforms.steps import AppliedSteps
 
 _EXAMINED_CHUNKS = 1000
@@ -48,8 +54,9 @@ class CompareInput:
 
     The folder of a run is read as its chunks. With a `target`, the records are adapted to that
     format; losses are left out. If the target needs decisions, the records are converted as in a
-    run: the steps are applied, and a document that is rejected is shown to no user. Standard input
-    is copied to `folder`.
+    run: the steps are applied, and a document that is rejected is shown to no user. Those of the
+    spool of a gateway inherit from the ACLs that it keeps, too. Standard input is copied to
+    `folder`.
     """
 
     def __init__(
@@ -78,8 +85,12 @@ class CompareInput:
         self._steps: Callable[[], AppliedSteps] = lambda: AppliedSteps(())
         if needs_decisions:
             work = Path(tempfile.mkdtemp(prefix="steps-", dir=folder))
+            spool, stated = find_spool(self.names[0]), self._spans
+            if spool is not None and acls_in(spool).exists():
+                options = replace(options, kept_acls=str(acls_in(spool)))
+                stated = _waiting_spans(spool)
             settings = settings_of(options, read_known_urls(options), work, {})
-            prepare_steps(self._spans, settings)
+            prepare_steps(stated, settings, settles_doubts=spool is not None)
             self._target = settings.target
             self._steps = partial(settings.steps.make, work)
 
@@ -140,6 +151,12 @@ class _ChunkSpans(Iterable[Span]):
             options = replace(self._options, inputs=tuple(batch))
             for spans, faults in examine_inputs(options, Path()):
                 yield [replace(span, feed=batch.get(span.source)) for span in spans], faults
+
+
+def _waiting_spans(spool: Path) -> list[Span]:
+    """Return the feeds of a spool whose ACLs its gateway does not keep yet."""
+    waiting = (delivery for delivery in waiting_deliveries(spool) if delivery.path is not None)
+    return [*spans_of(waiting, Span(source=str(spool), path=str(spool)), rejects_missing=True)]
 
 
 def _paths(name: str) -> Collection[str]:

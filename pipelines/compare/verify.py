@@ -5,13 +5,14 @@ or the servers of the documents, which are asked for each URL.
 """
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 from feedferry.pipelines.compare.diff import ComparedInputs, takes_updates, target_of
 from feedferry.pipelines.compare.inputs import CompareInput
 from feedferry.pipelines.compare.url_checks import url_events
+from feedferry.pipelines.folders.gateway_folders import find_spool
 from feedferry.pipelines.options.compare_options import URLS, VerifyOptions
 from feedferry.pipelines.options.flags import decode
 from feedferry.pipelines.options.push_options import CONNECTION, ApplianceOptions
@@ -24,6 +25,7 @@ from feedferry.transforms.compare.differences import ACL, CONTENT, FieldChange
 from feedferry.transforms.compare.events import Event
 from feedferry.transforms.compare.history import Document, each
 from feedferry.transforms.formats import ReadResult, by_name
+from feedferry.transforms.rules.adapt import Target
 from feedferry.transforms.sinks.push.settings import PushSettings
 from feedferry.transforms.sinks.push.wire.address import appliance_at
 from feedferry.transforms.sinks.push.wire.client import ApplianceClient
@@ -68,7 +70,7 @@ def find_listing(
 
 @contextmanager
 def verify(
-    names: Iterable[str],
+    names: Sequence[str],
     words: Mapping[str, object],
     options: VerifyOptions,
     appliance: Appliance | None,
@@ -82,7 +84,7 @@ def verify(
     against = options.against
     with tempfile.TemporaryDirectory(prefix="feedferry-verify-") as name:
         folder = Path(name)
-        target = target_of(words)
+        target = target_of(words) or _target_of_spool(names, appliance)
         expected = CompareInput(names, words, folder=folder, target=target)
         results: Iterable[ReadResult | Event] = expected.results()
         fields = None
@@ -118,6 +120,14 @@ def verify(
             else:
                 comparer.add_before(CompareInput((against,), words, folder=folder).results())
             yield ComparedInputs(counts=comparer.compare(), comparer=comparer, after=expected)
+
+
+def _target_of_spool(names: Sequence[str], appliance: Appliance | None) -> Target | None:
+    """Return the target of a spool whose feeds an appliance with decisions has; None for others."""
+    if appliance is None or not _has_only_documents(appliance.protocol):
+        return None
+    is_spool = len(names) == 1 and find_spool(names[0]) is not None
+    return Target(format=appliance.protocol.default_format) if is_spool else None
 
 
 def _as_listed(

@@ -11,6 +11,7 @@ from feedferry.schemas.account import Chunk
 from feedferry.schemas.errors import ConfigError, FatalError
 from feedferry.schemas.lazy_sequence import LazySequence
 from feedferry.schemas.run_record import RUN_RECORD
+from feedferry.transforms.sinks.push import receipts
 from feedferry.transforms.sinks.push.settings import PushSettings
 from feedferry.transforms.storage.atomic import whole_file
 from feedferry.transforms.storage.files.line_file import LineFile
@@ -65,6 +66,14 @@ def check_own_folder(output: Path) -> None:
 def receipts_folder(root: Path, settings: PushSettings) -> Path:
     """Return the folder with the receipts of a run for an appliance."""
     return root / PUSHES / settings.appliance.name
+
+
+def has_sent(root: Path) -> bool:
+    """Whether targets may have a part of a run; they may if its receipts are damaged."""
+    try:
+        return any(map(receipts.has_sent, root.glob(f"{PUSHES}/*")))
+    except FatalError:
+        return True
 
 
 def read_manifest(root: Path) -> Manifest:

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import msgspec
 
+from feedferry.pipelines.folders.gateway_folders import find_spool
 from feedferry.pipelines.folders.job_folders import find_run
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.printable import printable
+from feedferry.transforms.access.verdicts import token_text
 from feedferry.transforms.rules.acl_changes import ACL_CHANGES, ListedChange, read_changes
 
 _CHARS = 8
@@ -20,6 +22,10 @@ def changes_of(run: str) -> Iterator[ListedChange]:
     `run` is the folder of a run, or a job, of which it is the newest run. Raise ConfigError if no
     push has compared the run with a target.
     """
+    if find_spool(run) is not None:
+        raise ConfigError(
+            f"{run}: a gateway keeps no {ACL_CHANGES}; expected a job, or a run of it"
+        )
     folder = find_run(run)
     paths = sorted(folder.glob(f"push/*/{ACL_CHANGES}"))
     if not paths:
@@ -38,9 +44,14 @@ def _changes(paths: list[Path]) -> Iterator[ListedChange]:
 def change_rows(run: str) -> Iterator[str]:
     """Yield a line for each change: its kind, the document, who gains it, who loses it."""
     for change in changes_of(run):
-        who = [f"+{token}" for token in change.gained] + [f"-{token}" for token in change.lost]
-        words = f"{change.change:<{_CHARS}}  {change.url}  {' '.join(who)}"
-        yield printable(words.rstrip())
+        yield printable(f"{change.change:<{_CHARS}}  {change_text(change)}")
+
+
+def change_text(change: ListedChange) -> str:
+    """Return the document of a change, who gains it and who loses it."""
+    who = [f"+{token_text(token)}" for token in change.gained]
+    who += [f"-{token_text(token)}" for token in change.lost]
+    return f"{change.url}  {', '.join(who)}".rstrip()
 
 
 def change_lines(run: str) -> Iterator[str]:

@@ -18,7 +18,7 @@ SHARE_OF_TIME = 50
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """The progress of a phase; see `TimelinePoint`."""
+    """The progress of a phase; see `TimelinePoint`. A `step` is shown in place of amounts."""
 
     bytes: int
     records: int
@@ -26,6 +26,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     total: int | None = None
     counts_records: bool = False
     backlog: int | None = None
+    step: str = ""
 
     @property
     def done(self) -> int:
@@ -135,6 +136,7 @@ class ProgressMeter:
 def append_point(progress: Progress, *, path: Path, now: Callable[[], float] = time.time) -> float:
     """Append a point to the timeline; one phase has at most 500 in a day, 600 in a week."""
     values = msgspec.structs.asdict(progress.now)
+    del values["step"]
     point = TimelinePoint(at=round(now(), 3), phase=progress.phase, **values)
     with suppress(OSError), path.open("ab", buffering=0) as stream:
         stream.write(msgspec.json.encode(point) + b"\n")  # in one piece, as readers expect
@@ -144,6 +146,8 @@ def append_point(progress: Progress, *, path: Path, now: Callable[[], float] = t
 def progress_text(progress: Progress) -> str:
     """Return the amount that is done, the rate, the rejects and the time that remains."""
     now = progress.now
+    if now.step:
+        return f"{now.step}, {time_text(progress)}"
     share = "" if now.share is None else f" ({now.share:.0%})"
     records, size = now.amounts
     records, size = (

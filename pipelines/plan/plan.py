@@ -31,8 +31,10 @@ from feedferry.pipelines.convert.publication.publish import number_chunks, repor
 from feedferry.pipelines.convert.publication.step_lists import StepLists, add_rejects_of_groups
 from feedferry.pipelines.folders.locks import PUSHES
 from feedferry.pipelines.folders.manifest import REPORT
+from feedferry.pipelines.inspect.acl_changes import change_text
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.pipelines.options.value_parsers import SampleSize
+from feedferry.pipelines.plan.planned_access import AccessPlanner, PlannedAccess
 from feedferry.pipelines.plan.sampling import (
     PART_BYTES,
     convert_sample,
@@ -48,13 +50,12 @@ from feedferry.schemas.feed import FULL
 from feedferry.schemas.span import Span
 from feedferry.schemas.units import counted, format_clock
 from feedferry.transforms.conversion.conversion_settings import Settings
-from feedferry.transforms.conversion.convert import convert
 from feedferry.transforms.conversion.file_spans import cut
 from feedferry.transforms.conversion.full_feed_checks import settle_full_feeds
 from feedferry.transforms.rules.adapt import check_loss
 from feedferry.transforms.rules.older_versions import find_older_versions, store_older_versions
+from feedferry.transforms.sinks.push.settings import PushSettings
 from feedferry.transforms.storage.atomic import read_undamaged
-from feedferry.transforms.storage.run_folders.attempts import DryAttempt
 
 MAX_URLS = 5
 _MAX_PUSHES = 10
@@ -86,7 +87,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     process. The account is an estimate if `converted` is less than `parts`, the number of parts of
     the input. `urls` are a few of the documents. `push` is None if earlier runs have not pushed.
     `verified_against` is what the run will be compared with after its push. `full_feeds` are the
-    datasources that are replaced as a whole, and `exchanges` say how the target does that.
+    datasources that are replaced as a whole, and `exchanges` say how the target does that. `access`
+    is None without a target that holds decisions.
     """
 
     report: Report
@@ -101,18 +103,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     verified_against: str | None = None
     full_feeds: tuple[str, ...] = ()
     exchanges: tuple[str, ...] = ()
+    access: PlannedAccess | None = None
 
 
 def make_plan(
     options: ConvertOptions,
     sample: SampleSize | None = None,
     *,
-    check_feeds: Callable[[Sequence[Chunk]], None] | None = None,
+    push: PushSettings | None = None,
 ) -> Plan:
     """Return the plan of a run; raise FeedferryError where the run would not begin.
 
-    Losses and rejects beyond a limit do not end the plan, so that it has all of them. `check_feeds`
-    raises TargetError or ConfigError if the target refuses the feeds.
+    Losses and rejects beyond a limit do not end the plan, so that it has all of them. The target of
+    a `push` is asked who sees its documents.
     """
     begun = time.monotonic()
     with listed_spans(options) as (wholes, folder):
@@ -130,19 +133,22 @@ def make_plan(
         parts = [part for whole in grouped for part in cut_part(whole)]
         listed = time.monotonic()
         lenient = replace(settings, refused=frozenset(), max_rejects=None)
-        account, converted = _convert(parts, lenient, sample)
+        planner = AccessPlanner(push, is_sample=sample is not None)
+        account, converted = _convert(parts, lenient, sample, planner)
         seconds = time.monotonic() - listed
         check_account(account)
         add_rejects_of_groups(account, settings)
         StepLists(account, settings).write()
         stops = tuple(_stops(account, settings, options))
         settle_full_feeds(account, replace(lenient, allow_empty_full=True, accept_holes=True))
-        chunks = [published for _, published in number_chunks(account, settings)]
-        try:
-            if check_feeds is not None:
-                check_feeds(chunks)
-        except (TargetError, ConfigError) as exc:
-            stops = (*stops, exc.text)
+        numbered = [*number_chunks(account, settings)]
+        chunks = [published for _, published in numbered]
+        if (stop := _refusal(chunks, push)) is not None:
+            stops = (*stops, stop)
+        stored = [replace(published, path=chunk.path) for chunk, published in numbered]
+        access = planner.compare(stored, folder)
+        if access is not None and access.stop is not None:
+            stops = (*stops, access.stop)
         full = [chunk.datasource or "" for chunk in chunks if chunk.requested_feedtype == FULL]
         report = report_of(account, chunks, settings, folder=None, spans=wholes)
         if sample is not None:
@@ -159,21 +165,33 @@ def make_plan(
         urls=tuple(_urls(chunks)),
         defects=account.defects,
         full_feeds=tuple(dict.fromkeys(full)),
+        access=access,
     )
 
 
+def _refusal(chunks: Sequence[Chunk], push: PushSettings | None) -> str | None:
+    """Return why the target of a push refuses chunks, None if it does not."""
+    check = None if push is None else push.appliance.protocol.check_feeds
+    try:
+        if push is not None and check is not None:
+            check(push.appliance, chunks)
+    except (TargetError, ConfigError) as exc:
+        return exc.text
+    return None
+
+
 def _convert(
-    parts: list[Span], settings: Settings, sample: SampleSize | None
+    parts: list[Span], settings: Settings, sample: SampleSize | None, planner: AccessPlanner
 ) -> tuple[Account, int]:
     """Return the account of all parts, and the number of parts that were converted."""
     if sample is not None:
         return convert_sample(parts, settings, sample)
-    accounts = [convert(part, settings, by=DryAttempt) for part in parts]
+    accounts = [planner.convert(part, settings) for part in parts]
     older = find_older_versions(settings.local, merge(accounts))
     if older.refused:
         settings = replace(settings, older_versions=store_older_versions(older, settings.folder))
         accounts = [
-            convert(part, settings, by=DryAttempt) if older.may_be_in(part.name) else account
+            planner.convert(part, settings) if older.may_be_in(part.name) else account
             for part, account in zip(parts, accounts, strict=True)
         ]
     return merge(accounts), len(parts)
@@ -221,6 +239,7 @@ def as_json(plan: Plan) -> dict[str, object]:
         "verified_against": plan.verified_against,
         "full_feeds": plan.full_feeds,
         "exchanges": plan.exchanges,
+        "access": None if plan.access is None else msgspec.to_builtins(plan.access),
     }
 
 
@@ -229,12 +248,25 @@ def summary_lines(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "url", url
     for words in plan.exchanges:
         yield "full feed", words
+    if plan.access is not None:
+        yield from _access_lines(plan.access)
     if plan.verified_against is not None:
         yield "verify", f"against {plan.verified_against}, after the push"
     yield (
         "duration",
         f"{format_clock(max(plan.seconds, 1))} to read and convert; {_push_text(plan)}",
     )
+
+
+def _access_lines(access: PlannedAccess) -> Iterator[tuple[str, str]]:
+    """Yield how many documents more users would see, and how many fewer, and the first of them."""
+    if access.not_compared is not None:
+        yield "access", f"not compared with the target: {access.not_compared}"
+        return
+    changes = ", ".join(f"{name} {count:,}" for name, count in access.changes.items())
+    yield "access", changes or "no documents to compare"
+    for change in access.first:
+        yield change.change, change_text(change)
 
 
 def _push_text(plan: Plan) -> str:

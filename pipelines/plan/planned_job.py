@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from functools import partial
 
 from msgspec.structs import replace
 
@@ -31,10 +30,8 @@ def plan_job(job: Job, observer: Observer, sample: SampleSize | None = None) -> 
     Raises FeedferryError where the run would not begin. Nothing is written.
     """
     with job.errors_in_keys(), followed(observer, Step.PLAN) as step:
-        push = job.push
-        check = None if push is None else push.appliance.protocol.check_feeds
-        check_feeds = None if push is None or check is None else partial(check, push.appliance)
-        plan = make_plan(job.convert, sample, check_feeds=check_feeds)
+        push = job.push and replace(job.push, max_widened=job.convert.max_widened)
+        plan = make_plan(job.convert, sample, push=push)
         if job.path is not None and job.push is not None:
             plan = replace(plan, push=predict_push(plan.report.chunk_bytes, job.home))
         if job.push is not None and (exchange := job.push.appliance.protocol.exchange):

@@ -105,6 +105,7 @@ def push_chunks(
             rejects=progress.rejects,
             total=total,
             backlog=progress.backlog,
+            step=progress.step,
         ),
         folder=root if (root / REPORT).exists() and not is_settled else None,
     )

@@ -11,6 +11,7 @@ import msgspec
 
 from feedferry.pipelines.job.file.job_file import load_job
 from feedferry.pipelines.report.run_data import REJECTS, numbered_rejects
+from feedferry.pipelines.report.run_report import CONFIG
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.reject import Reject
 from feedferry.transforms.rules.known_rejects import add_known_rejects, entry_of, load_known_rejects
@@ -93,12 +94,12 @@ def rejects_of(
 def known_path_of(run: Path) -> Path | None:
     """Return the path of the list of known rejects that a run has, None if it has none.
 
-    It is in the report of a run; a run without a report has that of its job.
+    It is in the report of a run, or in the settings of a run that has none yet.
     """
     report = read_json(run / _REPORT, _SettingsOfReport, expected="the report of a run")
     if report is None:
-        job_file = job_file_of(run)
-        return None if job_file is None else _known_path_of_job(job_file)
+        settings = run / CONFIG
+        return _known_path_of_job(settings, is_of_run=True) if settings.exists() else None
     found = report.settings.accepted_rejects
     return Path(found) if found else None
 
@@ -117,8 +118,10 @@ def job_file_of(run: Path) -> Path | None:
     return path
 
 
-def _known_path_of_job(path: Path) -> Path | None:
-    found = load_job(path, {}, os.environ).convert.accepted_rejects
+def _known_path_of_job(path: Path, *, is_of_run: bool = False) -> Path | None:
+    # The settings of a conversion into object storage have its URI, where a job has a folder.
+    words = {"overrides": (f"runs={path.parent}",)} if is_of_run else {}
+    found = load_job(path, words, os.environ).convert.accepted_rejects
     return Path(found) if found else None
 
 

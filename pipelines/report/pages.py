@@ -22,6 +22,7 @@ from feedferry.pipelines.report.page_text import (
 )
 from feedferry.schemas.codes import find_code
 from feedferry.schemas.printable import printable
+from feedferry.transforms.access.verdicts import token_text
 from feedferry.transforms.storage.atomic import write_whole
 
 
@@ -56,6 +57,7 @@ def _environment() -> Environment:
         "minute": lambda at: f"{at.astimezone(UTC):%Y-%m-%d %H:%M}",
         "moment": lambda at: f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
         "number": "{:,}".format,
+        "principal": token_text,
         "prose": _prose,
         "short": short_text,
         "size": bytes_text,

@@ -25,9 +25,8 @@ from feedferry.schemas.run_record import RUN_RECORD, RunRecord
 from feedferry.schemas.timeline import TIMELINE, TimelinePoint
 from feedferry.transforms.rules.acl_changes import (
     ACL_CHANGES,
-    LISTED,
     ListedChange,
-    read_changes,
+    first_changes,
 )
 from feedferry.transforms.sinks.push.receipts import read_receipts
 from feedferry.transforms.storage.atomic import read_json, read_rejects
@@ -154,7 +153,7 @@ def read_run_data(folder: Path, *, has_chunks: bool = True) -> RunData:
                 name=path.name,
                 report=_decode(path / "report.json", PushReport, problems),
                 seconds=ChunkValues("d", _acceptances(path, problems)) if has_chunks else NO_VALUES,
-                acl_changes=_first_changes(path) if has_chunks else (),
+                acl_changes=first_changes(path / ACL_CHANGES, MAX_ROWS) if has_chunks else (),
             )
             for path in sorted(folder.glob("push/*/"))
         ),
@@ -204,13 +203,6 @@ def _first_rejects(run: Path, problems: list[str]) -> Iterator[NumberedReject]:
                 yield NumberedReject(number, msgspec.structs.replace(reject, data=b""))
     except FeedferryError as exc:
         problems.append(str(exc))
-
-
-def _first_changes(folder: Path) -> list[ListedChange]:
-    """Return the changes among the first of a list that a page shows."""
-    names = [change.value for change in LISTED]
-    changes = islice(read_changes(folder / ACL_CHANGES), _MAX_SCANNED)
-    return sorted(changes, key=lambda change: names.index(change.change))[:MAX_ROWS]
 
 
 def _acceptances(folder: Path, problems: list[str]) -> Iterator[tuple[int, float]]:

@@ -21,10 +21,11 @@ from feedferry.pipelines.convert.inputs.step_inputs import prepare_steps
 from feedferry.pipelines.convert.publication.account_checks import check_account
 from feedferry.pipelines.convert.publication.publish import publish
 from feedferry.pipelines.convert.publication.stated_update import store_stated
+from feedferry.pipelines.folders.gateway_folders import FORWARD
 from feedferry.pipelines.folders.locks import WORK
 from feedferry.pipelines.folders.manifest import REPORT, read_manifest
 from feedferry.pipelines.options.convert_options import ConvertOptions
-from feedferry.pipelines.serve.forward_journal import FOLDER, ForwardJournal, run_folder
+from feedferry.pipelines.serve.forward_journal import ForwardJournal, run_folder
 from feedferry.pipelines.serve.gateway_acls import GatewayAcls
 from feedferry.pipelines.serve.rehearsal.index import INDEX_FILE, open_index, write_deletions
 from feedferry.pipelines.serve.spool_consumer import name
@@ -32,7 +33,7 @@ from feedferry.pipelines.serve.worker_process import SetAsideError, WorkerProces
 from feedferry.schemas.account import Account, Chunk, merge
 from feedferry.schemas.delivery import Delivery
 from feedferry.schemas.errors import ConfigError, SourceError, StoppedError
-from feedferry.schemas.feed import INCREMENTAL, check_datasource
+from feedferry.schemas.feed import CLEANUP, FULL, INCREMENTAL, check_datasource
 from feedferry.schemas.reject import UNKNOWN_ENCODING, UNKNOWN_FORMAT, UNREADABLE
 from feedferry.schemas.span import Span
 from feedferry.schemas.units import counted
@@ -41,6 +42,7 @@ from feedferry.transforms.conversion.convert import convert_on
 from feedferry.transforms.conversion.file_spans import begin
 from feedferry.transforms.conversion.full_feeds import DELETIONS
 from feedferry.transforms.formats import GSA_FEED, Format, by_name
+from feedferry.transforms.rules.adapt import GROUPS_LEFT_OUT
 from feedferry.transforms.sinks.push.model import count_records
 from feedferry.transforms.sinks.push.wire.protocol import ApplianceProtocol
 from feedferry.transforms.sources.spool import is_whole, spans_of
@@ -51,16 +53,28 @@ _DELIVERY = "delivery.json"
 _LEFT_OUT = "left-out.xml"
 _LEFT_OUT_NOW = "left-out-now.xml"
 _REJECTS = "rejects"
+_NO_GROUPS = "no-groups.xml"
 _DELETIONS = ": documents left out"
+
+
+class PartialFeedError(SetAsideError):
+    """A full feed cannot be forwarded as a whole, as records of it are rejected or refused."""
+
 
 Convert = Callable[[list[Span], Settings, int], Account]
 """Converts the spans of a delivery, none larger than a number of bytes."""
 
 
 def convert_spans(spans: list[Span], settings: Settings, span_bytes: int) -> Account:
-    """Convert the spans of a delivery, in parts, and the ACLs whose decisions it changes."""
+    """Convert the spans of a delivery, in parts, and the ACLs whose decisions it changes.
+
+    Where ACLs are kept, those that a damaged part of a single delivery may have replaced are
+    unknown, and documents below them are withheld: if it were set aside, the target would show
+    earlier versions. Several deliveries raise StoppedError, and are converted one by one.
+    """
     begin_file = partial(begin, span_bytes=span_bytes, options=settings.reading)
-    changed = prepare_steps(spans, settings, run=settings.writing.run)
+    settles = settings.kept_acls is not None and len(spans) == 1
+    changed = prepare_steps(spans, settings, run=settings.writing.run, settles_doubts=settles)
     begun = (part for span in (*changed, *spans) for part in begin_file(span))
     return merge(account for part in begun for account in convert_on(part, settings))
 
@@ -82,16 +96,19 @@ class DeliveryRuns:
     journal: Callable[[], ForwardJournal]
 
     def __post_init__(self) -> None:
-        self._folder = self.spool / FOLDER
+        self._folder = self.spool / FORWARD
         self._index = self.spool / INDEX_FILE
         has_decisions = by_name(self.protocol.default_format).needs_decisions
         self.acls = GatewayAcls.of(self.spool, self.options) if has_decisions else None
 
     def format_for(self, delivery: Delivery) -> Format | None:
-        """Return the format in which the appliance takes a delivery, None for groups if in none."""
+        """Return the format of the run of a delivery, None for groups that have no place.
+
+        For a target with decisions, the run keeps the groups, and sends none of them.
+        """
         is_taken = self.protocol.endpoint_of(delivery.format) is not None
         format_ = by_name(delivery.format)
-        if is_taken or format_.holds_only_memberships:
+        if is_taken or (format_.holds_only_memberships and self.acls is None):
             return format_ if is_taken else None
         return by_name(self.protocol.default_format)
 
@@ -132,6 +149,8 @@ class DeliveryRuns:
         try:
             account = self.worker.run(self.convert_spans, *arguments, size=sum(sizes))
         except StoppedError as exc:  # an ACL inherits from a doubtful one of the same delivery
+            if self.acls is not None:  # of another delivery, or a groups feed of a step is damaged
+                raise
             raise SetAsideError(exc.text) from exc
         self._check(account, delivery)
         if self.acls is not None:
@@ -171,8 +190,7 @@ class DeliveryRuns:
 
     def _needs_deletions(self, delivery: Delivery) -> bool:
         """Whether a full feed is for an appliance without full feeds."""
-        is_feed = not by_name(delivery.format).holds_only_memberships
-        is_full = is_feed and is_whole(delivery)
+        is_full = is_whole(delivery) and not _has_only_groups(delivery)
         return is_full and not self.protocol.has_full_feeds
 
     def _spans_of(self, delivery: Delivery, later: Sequence[Delivery], work: Path) -> list[Span]:
@@ -185,6 +203,8 @@ class DeliveryRuns:
                 deletions.append(Span(source=source, path=str(path), format=GSA_FEED.name))
             delivery = replace(delivery, feedtype=INCREMENTAL)
         spool = Span(source=str(self.spool), path=str(self.spool))
+        if delivery.feedtype == CLEANUP:
+            delivery, spool = _written_cleanup(delivery, work), replace(spool, path=str(work))
         return [*deletions, *spans_of([delivery, *later], spool, first=len(deletions))]
 
     def _write_deletions(self, delivery: Delivery, path: Path) -> int:
@@ -230,8 +250,8 @@ class DeliveryRuns:
         for code in (UNKNOWN_ENCODING, UNKNOWN_FORMAT):
             for sample in account.reject_samples.get(code, ()):
                 raise SetAsideError(sample.message)
-        if not is_whole(delivery):
-            return
+        if not is_whole(delivery) or (self.acls is not None and _has_only_groups(delivery)):
+            return  # a group of which a membership is rejected is kept as unknown
         if self.acls is None:
             kinds = account.rejected.items()
             missing = sum(count for action, count in kinds if action not in DELETIONS)
@@ -239,7 +259,7 @@ class DeliveryRuns:
             missing = sum(hole.count for hole in account.holes)
         if missing:
             (first, *_), *_ = account.reject_samples.values()
-            raise SetAsideError(
+            raise PartialFeedError(
                 f"a full feed with {counted(missing, 'reject')}, as {first.message}; expected all"
                 " of it, as it deletes what it leaves out"
             )
@@ -252,7 +272,11 @@ class DeliveryRuns:
             _log.info("%s", f"{label}: {left_out} documents that it leaves out are deleted")
         if changed := count_changed(chunks):
             _log.info("%s", f"{label}: {counted(changed, 'earlier document')} with a new ACL")
-        for notice in account.notices.values():
+        filtered, notices = {**account.filter_codes}, {**account.notices}
+        if self.acls is not None and (groups := filtered.pop(GROUPS_LEFT_OUT, 0)):
+            del notices[GROUPS_LEFT_OUT]
+            _log.info("%s", f"{label}: {counted(groups, 'group')} kept in {self.acls.path}")
+        for notice in notices.values():
             _log.info("%s", f"{notice.first.message}; {notice.count} in all")
         for field, loss in account.losses.items():
             first = loss.samples[0]
@@ -260,8 +284,8 @@ class DeliveryRuns:
                 "%s",
                 f"{label}: without {field}: {loss.count}, as {first.url}: {first.detail}",
             )
-        if account.filtered:
-            _log.info("%s", f"{label}: {_format_counts(account.filter_codes)} left out")
+        if filtered:
+            _log.info("%s", f"{label}: {_format_counts(filtered)} left out")
         if account.rejected:
             nothing = "" if account.chunks else "; no record is sent"
             _log.warning(
@@ -276,6 +300,16 @@ def names(delivery: Delivery, later: Sequence[Delivery]) -> str:
     if not later:
         return name(delivery)
     return f"deliveries {delivery.ordinal} to {later[-1].ordinal}"
+
+
+def _has_only_groups(delivery: Delivery) -> bool:
+    return by_name(delivery.format).holds_only_memberships
+
+
+def _written_cleanup(delivery: Delivery, work: Path) -> Delivery:
+    """Write the removal of all groups of a groupsource as a full feed without groups."""
+    size = (work / _NO_GROUPS).write_bytes(b"<xmlgroups/>\n")
+    return replace(delivery, path=_NO_GROUPS, bytes=size, feedtype=FULL)
 
 
 def count_changed(chunks: Iterable[Chunk]) -> int:

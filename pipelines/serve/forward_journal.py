@@ -8,13 +8,9 @@ from pathlib import Path
 
 import msgspec
 
+from feedferry.pipelines.folders.gateway_folders import FORWARD, FORWARDED
 from feedferry.transforms.storage.atomic import writing
 from feedferry.transforms.storage.files.journal import DISK, Disk, Journal
-
-FOLDER = "forward"
-"""The folder of a spool with the journal, and the runs that have rejects."""
-
-FILE_NAME = "forwarded.jsonl"
 
 
 class ForwardState(enum.Enum):
@@ -35,11 +31,11 @@ class DeliveryOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """The outcome of a delivery.
 
     `accepted` and `refused` count records by the reply of the appliance, `rejected` and `filtered`
-    count records that were not sent, `losses` what records were sent without. Of the rejected
-    documents, `withheld` are shown to no user; `waiting` are forwarded so until the ACL of a parent
-    arrives. `changed` counts documents of earlier deliveries that got a new decision. `decided`
-    says that the appliance got decisions of ACLs. The counts are those of a run, which has
-    forwarded the deliveries `together`, too. `at` is a time in RFC 3339.
+    count records that were not sent, `groups` those that are kept, `losses` what records were sent
+    without. Of the rejected documents, `withheld` are shown to no user; `waiting` are forwarded so
+    until the ACL of a parent arrives. `changed` counts documents of earlier deliveries that got a
+    new decision. `decided` says that the appliance got decisions of ACLs. The counts are those of a
+    run, which has forwarded the deliveries `together`, too. `at` is a time in RFC 3339.
     """
 
     ordinal: int
@@ -48,6 +44,7 @@ class DeliveryOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     refused: int = 0
     rejected: int = 0
     filtered: int = 0
+    groups: int = 0
     losses: dict[str, int] = {}
     withheld: int = 0
     waiting: int = 0
@@ -68,7 +65,7 @@ class ForwardJournal:
     """
 
     def __init__(self, spool: Path, *, disk: Disk = DISK) -> None:
-        self.path = path = spool / FOLDER / FILE_NAME
+        self.path = path = spool / FORWARD / FORWARDED
         self.last = self.last_decided = 0
         self.set_aside: dict[int, DeliveryOutcome] = {}
         self._open: set[int] = set()  # of those up to the last
@@ -111,4 +108,4 @@ class ForwardJournal:
 
 def run_folder(spool: Path, ordinal: int) -> Path:
     """Return the folder of the run that forwards a delivery."""
-    return spool / FOLDER / f"{ordinal:012d}"
+    return spool / FORWARD / f"{ordinal:012d}"

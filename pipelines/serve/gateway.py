@@ -21,12 +21,14 @@ from typing import Self
 from msgspec.structs import replace
 
 from feedferry.pipelines.folders.manifest import read_manifest, receipts_folder
+from feedferry.pipelines.job.run.groups_phase import publish_groups
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.pipelines.push.record import record_push
 from feedferry.pipelines.report.conversion_report import read_report
 from feedferry.pipelines.serve.delivery_runs import (
     Convert,
     DeliveryRuns,
+    PartialFeedError,
     convert_spans,
     count_changed,
 )
@@ -47,12 +49,13 @@ from feedferry.schemas.errors import (
     StoppedError,
     TargetError,
 )
-from feedferry.schemas.feed import CLEANUP, FULL, REPLACE
+from feedferry.schemas.feed import CLEANUP, FULL, INCREMENTAL, REPLACE
 from feedferry.schemas.receipt import ChunkState
 from feedferry.schemas.record import Action
 from feedferry.transforms.conversion.span_account import WAITS
 from feedferry.transforms.formats import by_name
 from feedferry.transforms.net.retry import RetryPolicy
+from feedferry.transforms.rules.adapt import GROUPS_LEFT_OUT
 from feedferry.transforms.sinks.push.model import (
     ERASING_FEEDTYPES,
     ResponseMeaning,
@@ -83,6 +86,7 @@ MAX_TOGETHER_BYTES = 32 << 20
 
 _log = logging.getLogger(__name__)
 _MAX_SET_ASIDE = 1000
+_AS_INCREMENTAL = "forwarded as an incremental feed, which deletes nothing; post it again, whole"
 
 
 def check_forwarding(appliance: Appliance, options: ConvertOptions) -> None:
@@ -111,9 +115,16 @@ def check_forwarding(appliance: Appliance, options: ConvertOptions) -> None:
 
 
 def _is_joined(delivery: Delivery) -> bool:
-    """Whether a delivery may be forwarded in a run with others."""
+    """Whether a delivery may be forwarded in a run with others.
+
+    Groups are not: a run joins the members of a group, and a later delivery replaces them.
+    """
     is_feed = delivery.path is not None and not by_name(delivery.format).holds_only_memberships
     return is_feed and not delivery.profile and not is_whole(delivery)
+
+
+def _note(text: str, level: int) -> None:
+    _log.log(level, "%s", text.removeprefix("feedferry: "))
 
 
 class Gateway(SpoolConsumer):
@@ -313,12 +324,21 @@ class Gateway(SpoolConsumer):
         if to_format is None:
             _log.info("%s: groups, which the appliance does not take; left out", name(delivery))
             return DeliveryOutcome(delivery.ordinal, ForwardState.LEFT_OUT)
-        if delivery.feedtype == CLEANUP:
+        if delivery.feedtype == CLEANUP and self.runs.acls is None:
             verdict = judge_response(self._protocol, pusher.client.cleanup(delivery.datasource))
             if verdict.meaning is not ResponseMeaning.ACCEPTED:
                 raise TargetError(verdict.message)
             return DeliveryOutcome(delivery.ordinal, ForwardState.FORWARDED)
-        outcome = self._push(delivery, self.runs.convert(delivery, to_format, later), pusher)
+        try:
+            outcome = self._push(delivery, self.runs.convert(delivery, to_format, later), pusher)
+        except PartialFeedError as exc:
+            if self.runs.acls is None:
+                raise
+            # Earlier versions of its documents may be open to users whom it does not permit.
+            part = replace(delivery, feedtype=INCREMENTAL)
+            outcome = self._push(part, self.runs.convert(part, to_format), self._open_pusher())
+            _log.warning("%s", f"{name(delivery)}: {exc}; {_AS_INCREMENTAL}")
+            outcome = replace(outcome, reason=f"{exc}; {_AS_INCREMENTAL}")
         return replace(outcome, together=tuple(each.ordinal for each in later))
 
     def _push(self, delivery: Delivery, root: Path, pusher: Pusher) -> DeliveryOutcome:
@@ -332,19 +352,23 @@ class Gateway(SpoolConsumer):
         if any(chunk.state is not ChunkState.ACCEPTED for chunk in pushed.outcomes):
             record_push(root, pushed, self.settings)
         if any(self._is_lost(outcome) for outcome in pushed.outcomes):
-            raise SetAsideError(f"{pushed.stopped}; its records are in {root}/rejects/")
+            raise PartialFeedError(f"{pushed.stopped}; its records are in {root}/rejects/")
         if pushed.stopped is not None:
             raise TargetError(pushed.stopped)
         self.runs.remember(delivery)
+        if self.runs.acls is not None:
+            publish_groups(self.settings, self.runs.acls.path, _note, job=f"gateway {self.spool}")
         account = read_report(root).account
         notices = {code: notice.count for code, notice in account.notices.items()}
+        groups = account.filter_codes.get(GROUPS_LEFT_OUT, 0)
         outcome = DeliveryOutcome(
             delivery.ordinal,
             ForwardState.FORWARDED,
             accepted=sum(chunk.accepted for chunk in pushed.outcomes),
             refused=sum(chunk.refused for chunk in pushed.outcomes),
             rejected=sum(account.rejected.values()),
-            filtered=sum(account.filtered.values()),
+            filtered=sum(account.filtered.values()) - groups,
+            groups=groups,
             losses={field: loss.count for field, loss in account.losses.items()},
             withheld=notices.get("withheld", 0),
             waiting=notices.get(WAITS, 0),

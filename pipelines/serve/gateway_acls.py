@@ -4,6 +4,7 @@ They change when a delivery is forwarded, so deliveries for such a target have o
 """
 
 import filecmp
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,18 +13,19 @@ import msgspec
 from msgspec.structs import replace
 
 from feedferry.pipelines.convert.publication.stated_update import keep_stated
-from feedferry.pipelines.folders.locks import locked_state
+from feedferry.pipelines.folders.gateway_folders import acls_in
+from feedferry.pipelines.folders.locks import STATED_UPDATE, locked_state
 from feedferry.pipelines.options.convert_options import ACLS_SUFFIX, ConvertOptions
-from feedferry.pipelines.serve.forward_journal import FOLDER
 from feedferry.transforms.steps.kept_acls import (
     KEPT_ACLS,
-    count_kept,
+    has_kept,
     remember_acls,
     settle_doubts,
 )
+from feedferry.transforms.steps.stated.stated_store import has_stated
 
-STATE = "state"
-"""The state in the folder of a gateway, unless another is stated."""
+_AFTER = "after.acls"
+"""The file in the folder of a run with the ACLs after its delivery is forwarded."""
 
 
 class GatewayAcls(msgspec.Struct, frozen=True):
@@ -34,7 +36,7 @@ class GatewayAcls(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, spool: Path, options: ConvertOptions) -> "GatewayAcls":
         """Return the ACLs of the options, or else those in the spool."""
-        return cls(Path(options.acls_path or f"{spool / FOLDER / STATE}{ACLS_SUFFIX}"))
+        return cls(Path(options.acls_path or acls_in(spool)))
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -66,16 +68,28 @@ class GatewayAcls(msgspec.Struct, frozen=True):
         A part of the delivery that could not be read may have been a newer ACL, so parents before
         it are unknown. A job would stop instead.
         """
-        written = work / KEPT_ACLS
-        settle_doubts(written)
-        remember_acls(written, self.path)
-        keep_stated(work, self.path)
+        after = work / _AFTER
+        if not after.exists() and not self._write_after(work, after):
+            return
+        remember_acls(after, self.path)
 
     def has_remembered(self, work: Path) -> bool:
         """Whether the ACLs are those after a delivery."""
-        written = work / KEPT_ACLS
-        if not written.exists():
+        after = work / _AFTER
+        if not after.exists():
             return False
         if not self.path.exists():
-            return not sum(count_kept(written))
-        return filecmp.cmp(written, self.path, shallow=False)
+            return not (has_kept(after) or has_stated(after))
+        return filecmp.cmp(after, self.path, shallow=False)
+
+    def _write_after(self, work: Path, after: Path) -> bool:
+        """Write the ACLs after a delivery into its folder; return False if it has changed none."""
+        written = work / KEPT_ACLS
+        if not written.exists():
+            if not (work / STATED_UPDATE).exists():
+                return False
+            remember_acls(self.path, written)
+        keep_stated(work, written)
+        settle_doubts(written)
+        os.replace(written, after)
+        return True

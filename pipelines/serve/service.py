@@ -9,11 +9,13 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
+from feedferry.pipelines.job.file.job_file import words_with_set
 from feedferry.pipelines.observer.logs import configure_logging, log_settings
 from feedferry.pipelines.observer.signals import draining, write_in_handler
 from feedferry.pipelines.options.convert_options import ACLS_SUFFIX, ConvertOptions
-from feedferry.pipelines.options.flags import decode
-from feedferry.pipelines.options.push_options import parse_push_to
+from feedferry.pipelines.options.flags import decode, flags_of
+from feedferry.pipelines.options.own_options import own_flags, own_values
+from feedferry.pipelines.options.push_options import ApplianceOptions, parse_push_to
 from feedferry.pipelines.serve.gateway import Gateway
 from feedferry.pipelines.serve.receiver import Receiver
 from feedferry.pipelines.serve.retry import retry
@@ -22,6 +24,7 @@ from feedferry.pipelines.serve.worker_process import WorkerProcess
 from feedferry.schemas.errors import ConfigError
 from feedferry.transforms.config.yaml_structs import YAML_SUFFIXES
 from feedferry.transforms.sinks.push.settings import PushSettings
+from feedferry.transforms.sinks.push.wire.address import find_kind
 
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 _STOPPING = "feedferry: Finishing the current requests. Press Ctrl-C again to stop now."
@@ -35,6 +38,7 @@ def run(words: Mapping[str, object]) -> int:
     settings = parse_serve(words)
     if settings.retry is not None:
         return retry(Path(settings.spool), settings.retry)
+    words = _words_with_set(words)
     target = parse_push_to(words, name="forward")
     for flag in ("accept_loss", "state", "transform"):
         if getattr(settings, flag) and target is None:
@@ -51,6 +55,7 @@ def run(words: Mapping[str, object]) -> int:
             accept_loss=settings.accept_loss,
             transform=settings.transform,
             kept_acls=None if state is None else f"{state}{ACLS_SUFFIX}",
+            own=own_values(words),
         )
         worker = WorkerProcess(limit_seconds=settings.feed_seconds)
         gateway = Gateway(Path(settings.spool), options, target, worker=worker)
@@ -64,6 +69,27 @@ def run(words: Mapping[str, object]) -> int:
         while not receiver.wait(1.0):  # a wait without a timeout would delay signals
             pass
     return 0
+
+
+def _words_with_set(words: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the words with the keys of the target that --set states.
+
+    Raise ConfigError for keys without --forward, and for others.
+    """
+    if not words.get("overrides"):
+        return words
+    url = words.get("url")
+    if url is None:
+        raise ConfigError("⟦overrides⟧: given without ⟦forward URL⟧; expected both")
+    kind, _ = find_kind(str(url))
+    set_words = words_with_set({**words, "to_format": kind.default_format})
+    used = {*own_flags(), *flags_of(ApplianceOptions), *words, "to_format"}
+    if others := sorted(set_words.keys() - used):
+        raise ConfigError(
+            f"⟦overrides⟧: {', '.join(others)}, which a gateway does not have; expected keys of"
+            " its target, as target.groups_index=NAME"
+        )
+    return set_words
 
 
 def _checked_state(state: str | None) -> str | None:

@@ -69,7 +69,8 @@ class ProgressLine:
         width = min(options.max_width, console.width) - _ECHO_CHARS - 1
         gap = "  " if width >= _NARROW else " "
         label, *others = self._parts()
-        has_bar = self._progress.now.share is not None or not self._progress.is_last
+        now = self._progress.now
+        has_bar = not now.step and (now.share is not None or not self._progress.is_last)
         used = len(label.text) + has_bar * (_MIN_BAR + 1)
         kept = {label}
         for part in sorted(others):
@@ -99,14 +100,19 @@ class ProgressLine:
             finished_style="green",
             pulse_style="cyan",
         )
-        (line,) = console.render_lines(bar, options.update(width=width))
-        yield from line
+        lines = console.render_lines(bar, options.update(width=width))
+        if lines:
+            yield from lines[0]
+        else:  # without colors, nothing is drawn of a bar at 0%
+            yield Text(" " * width, end="")
 
     def _parts(self) -> list[_Part]:
         """Return the parts of the line from left to right."""
         progress = self._progress
         now = progress.now
         parts = [_Part(0, progress.phase.value, "bold")]
+        if now.step:
+            return [*parts, _Part(0, now.step), _Part(1, time_text(progress))]
         if now.share is not None:
             parts.append(_Part(0, f"{now.share:4.0%}"))
         records, size = now.amounts

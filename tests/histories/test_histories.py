@@ -28,7 +28,10 @@ def test_no_night_shows_a_document_to_a_stranger_and_all_readers_find_it(tmp_pat
     assert history.figures.shown >= 5 * COUNT
 
 
-@pytest.mark.parametrize("mutant", ["withholding", "descendants", "versions", "tightening"])
+MUTANTS = ["withholding", "descendants", "new-parents", "groups", "versions", "tightening"]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_mutant_of_the_program_is_found(tmp_path: Path, mutant: str) -> None:
     is_strict = mutant == "tightening"
     with simulated(tmp_path, mutant=mutant, is_strict=is_strict) as simulation:

@@ -2,7 +2,15 @@
 
 import pytest
 
-from support.histories.changes import Delete, Night, Put, applied, feeds
+from support.histories.changes import (
+    Delete,
+    Night,
+    Put,
+    Regroup,
+    applied,
+    feeds,
+)
+from support.histories.groups_feeds import groups_feeds
 from support.histories.source_state import Item, Login, Named, Rule, SourceState, StatedAcl
 
 LOGINS = {
@@ -61,6 +69,55 @@ def test_nobody_may_see_a_document_of_a_broken_chain_or_of_an_unknown_acl() -> N
     assert readers(acl(ALICE, parent="f")) == ""
     assert readers(acl(ALICE, parent="d")) == ""
     assert readers(acl(ALICE), is_known=False) == ""
+
+
+TEAM, CREW = ("Default", "team"), ("Default", "crew")
+IN_A_CYCLE = {
+    TEAM: (BOB, Named(name="crew", is_group=True)),
+    CREW: (Named(name="CAROL", any_case=True), Named(name="team", is_group=True)),
+}
+
+
+def readers_of_team(**more: object) -> str:
+    document = Item(acl=acl(Named(name="team", is_group=True)))
+    state = SourceState(items={("web", "d"): document}, logins=LOGINS, groups=IN_A_CYCLE, **more)  # type: ignore[arg-type]
+    return " ".join(sorted(name for name, _ in state.permitted()))
+
+
+def test_members_of_groups_in_groups_have_the_rights_of_all_of_them() -> None:
+    assert readers_of_team() == "Carol bob"
+    assert readers_of_team(table={"bob": "alice"}) == "Carol alice"
+    assert readers_of_team(unknown_groups=frozenset([CREW])) == ""
+
+
+def test_a_full_groups_feed_states_all_groups_of_the_directory() -> None:
+    before = SourceState(groups={TEAM: (ALICE,), CREW: (BOB,), ("Default", "team-b"): ()})
+    night = Night(
+        changes=(
+            Regroup(group=CREW, members=(ALICE,), is_damaged=True),
+            Regroup(group=("Default", "team-b"), members=None),
+        ),
+        has_full_groups=True,
+    )
+    assert [*groups_feeds(before, night, is_corrected=False)] == [
+        (
+            "8-groups.xml",
+            '<xmlgroups>\n<membership><principal scope="GROUP" namespace="Default"'
+            ' case-sensitivity-type="everything-case-sensitive">crew</principal><members>'
+            '<principal scope="USER" namespace="Default"'
+            ' case-sensitivity-type="everything-case-sensitive">alice</principal>'
+            '<principal scope="USR">alice</principal></members></membership>\n</xmlgroups>\n',
+        ),
+        (
+            "9-groups.jsonl",
+            '{"group": {"name": "team", "scope": "GROUP", "namespace": "Default",'
+            ' "case_sensitive": true}, "members": [{"name": "alice", "scope": "USER",'
+            ' "namespace": "Default", "case_sensitive": true}],'
+            ' "provenance": {"datasource": "ldap", "feedtype": "full"}}\n',
+        ),
+    ]
+    assert applied(before, night).unknown_groups == {CREW}
+    assert applied(before, night, is_corrected=True).unknown_groups == frozenset()
 
 
 def test_the_feeds_of_a_night_state_what_changes_in_it() -> None:

@@ -180,6 +180,19 @@ def test_a_user_with_the_stated_privileges_writes_and_checks(
     assert push(server, text, auth=auth) == 0
 
 
+def test_a_check_names_a_user_from_whom_documents_are_hidden(
+    server: SearchServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert push(server, documents(["bob"])) == 0
+    permission = {"index_patterns": ["intranet*"], "allowed_actions": WRITER}
+    hidden = {**permission, "dls": json.dumps({"match_none": {}})}
+    server.call("PUT", f"{_API}/roles/hidden", {"index_permissions": [hidden]})
+    make_users(server, {"reader": []}, role="hidden")
+    printed = check(server, capsys, user="reader")
+    assert "warn documents the user finds 0 of " in printed
+    assert "no role with document-level security" in printed
+
+
 @pytest.mark.parametrize("missing", WRITER)
 def test_a_privilege_that_is_missing_is_named_before_anything_is_sent(
     server: SearchServer, capsys: pytest.CaptureFixture[str], missing: str

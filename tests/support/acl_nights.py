@@ -32,6 +32,7 @@ class Nights:
         is_remembered: bool = True,
         accepted: str = "",
         work: Path | None = None,
+        settles_doubts: bool = False,
     ) -> list[str]:
         """Return the readers of each document, `public`, or the code of its reject.
 
@@ -43,6 +44,7 @@ class Nights:
             work.mkdir()
         steps = read_steps(self.folder / "steps.yaml")
         inputs = StatedInputs(items, accepted=accepted, kept_acls=self.store, run=work.name)
+        inputs.settles_doubts = settles_doubts
         steps.prepare(inputs, work)
         applied = steps.make(work)
         results = [

@@ -49,6 +49,7 @@ class GatewayRun(logging.Handler):
         drain_seconds: float = DRAIN_SECONDS,
         worker: WorkerProcess | None = None,
         convert: Convert = convert_spans,
+        transform: Path | None = None,
     ) -> None:
         super().__init__()
         for module in ("gateway", "delivery_runs", "spool_consumer"):
@@ -61,7 +62,13 @@ class GatewayRun(logging.Handler):
         digest(spool.root)
         self.gateway = Gateway(
             spool.root,
-            ConvertOptions(inputs=(), output="", to_format="", accept_loss=frozenset(accepted)),
+            ConvertOptions(
+                inputs=(),
+                output="",
+                to_format="",
+                accept_loss=frozenset(accepted),
+                transform=None if transform is None else str(transform),
+            ),
             PushSettings(appliance=appliance, retry=RetryPolicy(max_attempts=1)),
             worker=worker or InlineWorker(),
             convert=convert,

@@ -60,9 +60,7 @@ from feedferry.transforms.formats.fast_path.elements.element_block import Elemen
 from feedferry.transforms.formats.holding.adapt_rules import rejected
 from feedferry.transforms.formats.holding.values import doubtful_url, is_unserved
 from feedferry.transforms.formats.holding.values import notices as value_notices
-from feedferry.transforms.rules.adapt import (
-    adapt_membership,
-)
+from feedferry.transforms.rules.adapt import KEPT_GROUPS, adapt_membership
 from feedferry.transforms.rules.known_rejects import entry_of
 from feedferry.transforms.rules.normalize import normalize
 from feedferry.transforms.rules.older_versions import VersionLog
@@ -397,7 +395,8 @@ class SpanConversion:
             self._feeds.enter_groups(membership)
             yield in_feed(target, outcome) if self._feeds.format.keeps_everything else outcome
         else:
-            self._account.filter(outcome)
+            is_kept = self._lists is not None and self._lists.keeps_groups
+            self._account.filter(outcome, KEPT_GROUPS if is_kept else None)
 
     def _set_aside(self, outcome: Reject | Filtered, record: Record) -> Iterator[Record]:
         if isinstance(outcome, Reject):
@@ -408,7 +407,7 @@ class SpanConversion:
 
     def _reject_version(self, reject: Reject, origin: Record | None) -> None:
         if self._lists is not None:
-            self._lists.reject(reject)
+            self._lists.reject(reject, origin)
         if self._has_versions:
             self._versions.reject(reject, origin, self._account.counts["read"].total())
 

@@ -95,12 +95,16 @@ class SpanAccount:
         else:
             self.filter(outcome)
 
-    def filter(self, outcome: Filtered) -> None:
-        """Count filtered records, and list them unless they are unchanged."""
+    def filter(self, outcome: Filtered, detail: str | None = None) -> None:
+        """Count filtered records, and list them unless they are unchanged.
+
+        A `detail` is the text of a notice; records that the target does not take have one anyway.
+        """
         filtered = storable(outcome)
         self.counts["filtered"][filtered.action] += filtered.count
         self.counts["filter_codes"][filtered.code] += filtered.count
-        if (detail := LEFT_OUT.get(filtered.code)) is not None:
+        detail = detail or LEFT_OUT.get(filtered.code)
+        if detail is not None:
             self.note(Notice(code=filtered.code, detail=detail, source=self._span.source))
         if filtered.code not in _UNLISTED_CODES:
             self._filtered.write(msgspec.json.encode(filtered) + b"\n")

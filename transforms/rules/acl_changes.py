@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from csv import DictReader
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,7 @@ ACL_CHANGES: Final = "acl-changes.csv"
 LISTED = (AclChange.WIDER, AclChange.BOTH, AclChange.NARROWER, AclChange.HIDDEN)
 """Documents that are new, gone or the same are counted only."""
 
+_MAX_SCANNED = 10_000
 _COUNT = re.compile(r"([a-z]+) ([0-9]+)")
 
 
@@ -31,6 +33,13 @@ class ListedChange(msgspec.Struct, frozen=True, kw_only=True):
     change: str
     gained: Sequence[str] = ()
     lost: Sequence[str] = ()
+
+
+class AccessComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """The documents of a run by the change in who sees them, and why it would stop, if it would."""
+
+    changes: Mapping[AclChange, int]
+    stop: str | None = None
 
 
 HEAD = csv_line(*ListedChange.__struct_fields__)
@@ -67,6 +76,13 @@ def read_changes(path: Path) -> Iterator[ListedChange]:
                 gained=_names(row["gained"]),
                 lost=_names(row["lost"]),
             )
+
+
+def first_changes(path: Path, most: int) -> list[ListedChange]:
+    """Return the changes among the first of a list, the wider ones first."""
+    names = [change.value for change in LISTED]
+    changes = islice(read_changes(path), _MAX_SCANNED)
+    return sorted(changes, key=lambda change: names.index(change.change))[:most]
 
 
 def change_line(change: ListedChange) -> bytes:

@@ -17,6 +17,8 @@ from feedferry.transforms.formats.holding.adapt_rules import filtered
 from feedferry.transforms.formats.holding.hold import encode_contents, hold
 
 __all__ = [
+    "GROUPS_LEFT_OUT",
+    "KEPT_GROUPS",
     "LEFT_OUT",
     "Adapted",
     "Adapter",
@@ -28,11 +30,17 @@ __all__ = [
     "leave_out_documents",
 ]
 
+GROUPS_LEFT_OUT = "groups-left-out"
 LEFT_OUT = {
-    "groups-left-out": "a group; the run does not send them: --to gsa-groups does, in another run",
+    GROUPS_LEFT_OUT: "a group; the run does not send them: --to gsa-groups does, in another run",
     "documents-left-out": "a document; the target has groups only: leave it to another run",
 }
 """Codes of what is filtered because the target takes only documents, or only groups."""
+
+KEPT_GROUPS = (
+    "a group; the job keeps it in state.acls, which target.groups_index and feedferry access read"
+)
+"""What becomes of a group in a job that keeps groups, for a target that takes documents only."""
 
 
 def adapter(target: Target) -> Adapter:
@@ -67,7 +75,7 @@ def adapt_membership(membership: Membership, target: Target) -> Membership | Fil
     if format_of(target, memberships=True) is not None:
         return membership
     action = membership.action.value
-    return Filtered(code="groups-left-out", url=membership.url, action=action)
+    return Filtered(code=GROUPS_LEFT_OUT, url=membership.url, action=action)
 
 
 def check_loss(loss: Loss, refused: Container[str], *, source: str) -> None:

@@ -8,7 +8,13 @@ from itertools import islice
 from msgspec.structs import replace
 
 from feedferry.schemas.check import Check, CheckLine, fail, ok
-from feedferry.schemas.errors import FormatError, RecordError, SourceError, UnreadableError
+from feedferry.schemas.errors import (
+    FormatError,
+    RecordError,
+    SourceError,
+    UnknownFormatError,
+    UnreadableError,
+)
 from feedferry.schemas.feed import FeedHeader
 from feedferry.schemas.reject import (
     KEPT_BYTES,
@@ -26,7 +32,7 @@ from feedferry.schemas.units import counted
 from feedferry.transforms.formats import Format, by_name, find_format
 from feedferry.transforms.formats.base import MAX_MATCH_BYTES, ReadOptions, ReadResult
 from feedferry.transforms.sources.base import ByteCount, Source, SourceRun, SpanRequest
-from feedferry.transforms.sources.files import SpanStream, open_span
+from feedferry.transforms.sources.files import SpanStream, open_span, sniff_format
 
 _READABLE_CODES = frozenset({UNKNOWN_ENCODING, UNKNOWN_FORMAT})
 """Codes of files whose bytes can be read."""
@@ -58,7 +64,8 @@ class FeedFiles(Source[None]):
         yield run.span
 
     def read(self, request: SpanRequest[None]) -> Generator[ReadResult, None, None]:
-        return read_files(request.span.members or (request.span,), request.options, request.count)
+        spans = request.span.members or (request.span,)
+        return read_files(spans, request.options, request.count, explain=_other_format)
 
 
 def _may_inherit(span: Span) -> bool:
@@ -89,12 +96,27 @@ def _check_files(spans: Sequence[Span], _seconds: float) -> Iterator[CheckLine]:
         yield fail("input", f"{found}: {reason}", "let the user of the run read them")
 
 
+def _other_format(span: Span) -> str:
+    """Return how to read a file of another format than the stated one, as the end of an error."""
+    try:
+        name = sniff_format(replace(span, offset=0))
+    except (FormatError, SourceError, UnknownFormatError):
+        return ""
+    if name == span.format:
+        return ""
+    return f"; the file is {name}: expected no --from, or in a job source.type: feeds"
+
+
 def read_files(
-    spans: Iterable[Span], options: ReadOptions, count: ByteCount
+    spans: Iterable[Span],
+    options: ReadOptions,
+    count: ByteCount,
+    *,
+    explain: Callable[[Span], str] = lambda span: "",
 ) -> Generator[ReadResult, None, None]:
     """Yield the results of files, one after the other; a file that cannot be read is a Reject.
 
-    Raise FormatError if it is the only file.
+    Raise FormatError if it is the only file. `explain` returns what is added to this error.
     """
     for span in spans:
         if isinstance(span.position, UnreadableFile):
@@ -104,6 +126,7 @@ def read_files(
             with closing(read_file(span, by_name(span.format), options, count)) as results:
                 yield from _hold_first_reject(results)
         except FormatError as exc:
+            exc.args = (f"{exc.text}{explain(span)}",)
             if span.is_only:
                 raise
             yield from _reject_file(span, unreadable_file(span.source, exc), count)

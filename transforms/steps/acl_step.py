@@ -36,6 +36,9 @@ from feedferry.transforms.steps.step import TransformStep
 
 MAX_CHAIN = 100
 MAX_PRINCIPALS = 100_000
+UNDECIDED = ("acl-chain-", "acl-complex", "acl-group-unknown", "acl-inexact", "acl-too-large")
+"""Begin the codes of records whose stated ACL is known, but not the decision of its chain."""
+
 _CACHED = 4096
 _KEPT_PRINCIPALS = 100_000
 _Key = TypeVar("_Key")
@@ -134,7 +137,8 @@ class AclStep(TransformStep):
     def _wait(self, record: Record, acl: Acl, missing: MissingParentError) -> Acl:
         """Return an ACL that waits for a parent; raise the error if no later run would send it."""
         url, datasource = inspected(record.url.strip()), record.provenance.datasource
-        if not (self._has_decisions and self._store.may_wait(url, datasource)):
+        may_wait = self._has_decisions and missing.parent != url
+        if not (may_wait and self._store.may_wait(url, datasource)):
             raise missing
         return Acl(inherit_from=missing.parent, alone=acl.alone, decision=WAITING)
 

@@ -16,7 +16,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from itertools import chain
 from pathlib import Path
 
@@ -24,23 +24,35 @@ import msgspec
 from msgspec.structs import replace
 
 from feedferry.schemas.acl import Acl
-from feedferry.schemas.errors import FatalError
 from feedferry.schemas.feed import INCREMENTAL
 from feedferry.schemas.record import Action, Provenance, Record
 from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import Span
 from feedferry.transforms.formats import JSONL, WriteOptions
 from feedferry.transforms.formats.holding.acl_metadata import join_parent
+from feedferry.transforms.steps.stated.acl_bytes import NO_ACL, packed, unpacked_if_any
 from feedferry.transforms.steps.stated.acl_mapping import AclMapping
+from feedferry.transforms.steps.stated.kept_file import (
+    filled_kept,
+    keep,
+    opened,
+    remove_unused_feeds,
+    upgraded,
+    upgraded_kept,
+    whole_kept,
+)
 from feedferry.transforms.steps.stated.stated_store import (
     DOCUMENTS_TABLE,
+    clear_stated,
+    copy_part,
     copy_stated,
     has_stated,
     map_again,
     move_stated,
+    replace_by,
 )
 from feedferry.transforms.storage.atomic import link_or_copy, whole_file
-from feedferry.transforms.storage.files.scratch import has_table, read_scratch, whole_scratch
+from feedferry.transforms.storage.files.scratch import has_table, scratch_database
 
 CHANGED_ACLS = "changed.acls"
 """The file in the folder of a run with the ACLs of earlier runs whose decisions have changed."""
@@ -48,29 +60,12 @@ CHANGED_ACLS = "changed.acls"
 KEPT_ACLS = "kept.acls"
 """The file in the folder of a run with all that its job keeps after it."""
 
+UPGRADED_ACLS = "upgraded.acls"
+"""The file in the folder of a run with the ACLs of its job, if those are of an older version."""
+
 REPLACED_ACLS = "replaced.acls"
 """The file in the folder of a run with the ACLs of its job that it has replaced or removed."""
 
-ACLS_SCHEMA = """
-CREATE TABLE acls (
-    url TEXT, datasource TEXT, acl BLOB, alone INTEGER, is_parent INTEGER, number INTEGER,
-    is_incremental INTEGER, origin TEXT, parent TEXT, feed INTEGER, place INTEGER,
-    PRIMARY KEY (url, datasource)
-) WITHOUT ROWID;
-CREATE TABLE feeds (number INTEGER PRIMARY KEY, run TEXT, source TEXT, UNIQUE (run, source));
-CREATE TABLE doubts (number INTEGER, reject BLOB);
-CREATE TABLE job_datasources (name TEXT PRIMARY KEY) WITHOUT ROWID
-"""
-"""An ACL without a value is unknown. `number` counts ACLs, `origin` is the URL before all steps.
-
-A datasource has one ACL for a URL; a datasource that is not stated is an empty text. The ACL of a
-document that states none is nil, `x'C0'`. A doubt is a reject that may be a newer version of any
-ACL up to its number. `feed` and `place` are where the ACL was read, or the reject that makes it
-unknown: a place is a line, or an offset below 0. An abandoned run has no source.
-"""
-
-_VERSION = 2
-_FILE_SCHEMA = f"PRAGMA user_version = {_VERSION}; {ACLS_SCHEMA}"
 _INSERT = "INSERT INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _IS_KEPT = """
 alone OR is_parent OR (:has_heirs AND parent NOT NULL)
@@ -98,7 +93,7 @@ WITH RECURSIVE changed (url) AS (
     UNION SELECT acls.url FROM acls JOIN changed ON acls.parent = changed.url
 )
 SELECT url, acl, datasource FROM acls JOIN changed USING (url)
-WHERE number <= :after AND NOT (alone AND acl IS NULL) AND (
+WHERE number <= :after AND NOT (alone AND acl IS NULL AND number > 0) AND (
     parent NOT NULL OR (acl IS NULL AND NOT is_parent) OR acl = x'C0' AND (
         EXISTS (SELECT 1 FROM acls AS other WHERE other.url = acls.url AND other.alone)
         OR EXISTS (SELECT 1 FROM earlier WHERE earlier.url = acls.url)
@@ -144,9 +139,9 @@ AND (old.feed <> acls.feed OR old.place <> acls.place)
 """
 _REPLACED = """
 SELECT old.* FROM before.acls AS old LEFT JOIN acls USING (url, datasource)
-WHERE acls.number IS NULL OR acls.acl IS NOT old.acl OR acls.alone <> old.alone
+LEFT JOIN {0} AS kept USING (url, datasource)
+WHERE kept.number IS NULL OR acls.acl IS NOT old.acl OR acls.alone <> old.alone
 """
-_UNUSED_FEEDS = "DELETE FROM feeds WHERE number NOT IN (SELECT feed FROM acls)"
 _MAP = """
 INSERT INTO acls VALUES (
     :url, :datasource, :acl, FALSE, FALSE, 0, FALSE, NULL, :parent, :feed, 0
@@ -155,11 +150,11 @@ ON CONFLICT DO UPDATE SET acl = excluded.acl, parent = excluded.parent
 WHERE acl <> x'C0' OR :was_hidden
 """
 _SETTLE = """
-UPDATE acls SET acl = NULL
+UPDATE kept SET acl = NULL
 WHERE is_parent AND number <= (SELECT ifnull(max(number), -1) FROM doubts)
 """
+_CLEAR = "UPDATE kept SET acl = NULL, number = 0 WHERE acl IS NOT x'C0'"
 _COPY_BYTES = 1 << 20
-_NIL = msgspec.msgpack.encode(None)
 
 
 class KeptAcl(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -200,11 +195,15 @@ def load_kept(path: Path, database: sqlite3.Connection) -> None:
     """Copy the ACLs of a job, if it has any, into the database of a run."""
     if not path.exists():
         return
-    with _opened(path) as kept:
+    with opened(path) as kept:
         fields = (
             "url, datasource, acl, alone, is_parent, number, FALSE, origin, parent, feed, place"
         )
-        database.executemany(_INSERT, kept.execute(f"SELECT {fields} FROM acls"))
+        database.commit()  # no database can be attached within a transaction
+        database.execute("ATTACH ? AS job", (str(path),))
+        database.execute(f"INSERT INTO acls SELECT {fields} FROM job.acls")
+        database.commit()
+        database.execute("DETACH job")
         _copy_feeds(kept, database)
         _copy_others(kept, database)
     database.execute(_EARLIER)
@@ -216,7 +215,6 @@ def write_changed(database: sqlite3.Connection, path: Path, *, after: int) -> No
     Each is an ACL alone, or none where the document takes that of another datasource. An unknown
     ACL inherits from itself, so that it is rejected. Without such ACLs, there is no file.
     """
-    decode = msgspec.msgpack.Decoder(Acl | None).decode
     encoder = JSONL.make_encoder(WriteOptions())
     values = {"after": after}
     rows = chain(database.execute(_CHANGED, values), database.execute(_REMAPPED, values))
@@ -225,7 +223,7 @@ def write_changed(database: sqlite3.Connection, path: Path, *, after: int) -> No
         return
     with whole_file(path) as stream:
         for url, data, datasource in chain([first], rows):
-            acl = Acl(inherit_from=url) if data is None else decode(data)
+            acl = Acl(inherit_from=url) if data is None else unpacked_if_any(data)
             record = Record(
                 url=url,
                 action=Action.UPDATE,
@@ -247,7 +245,7 @@ def map_documents(database: sqlite3.Connection, path: Path, mapping: AclMapping)
     feed = feed_number(database, "", "")
     for document in map_again(database, mapping):
         acl, place = document.acl, (document.url, document.datasource)
-        data = None if acl is None else msgspec.msgpack.encode(acl)
+        data = None if acl is None else packed(acl)
         parent = None if acl is None else parent_url(acl)
         values = {"url": place[0], "datasource": place[1], "acl": data, "parent": parent}
         database.execute(_MAP, {**values, "feed": feed, "was_hidden": document.was_hidden})
@@ -260,38 +258,37 @@ def write_kept(database: sqlite3.Connection, path: Path, *, before: Path, has_he
     `before` is the file of the job, which has the stated ACLs of its documents. What it had, and
     the job does not keep, is written into a file next to the new one.
     """
-    with whole_scratch(_FILE_SCHEMA, path) as kept:
+    with filled_kept(path, database) as kept:
         if before.exists():
-            kept.execute("ATTACH ? AS before", (str(before),))
-        query = f"SELECT * FROM acls WHERE {_IS_KEPT}"
-        kept.executemany(_INSERT, database.execute(query, {"has_heirs": has_heirs}))
+            database.execute("ATTACH ? AS before", (str(before),))
+            database.execute(_RESTATED)
+        keep(database, _IS_KEPT, {"has_heirs": has_heirs}, into="job")
+        if before.exists():
+            _write_replaced(database, path.with_name(REPLACED_ACLS), kept="job.kept")
+        database.commit()
         _copy_feeds(database, kept)
         _copy_others(database, kept)
-        kept.execute("DELETE FROM doubts WHERE number < (SELECT min(number) FROM acls)")
-        if before.exists():
-            kept.execute(_RESTATED)
-            _write_replaced(kept, path.with_name(REPLACED_ACLS))
-        kept.execute(_UNUSED_FEEDS)
+        kept.execute("DELETE FROM doubts WHERE number < (SELECT min(number) FROM kept)")
+        remove_unused_feeds(kept)
         if has_table(database, DOCUMENTS_TABLE):
             move_stated(database, kept)
         else:
             copy_stated(before, kept)
 
 
-def _write_replaced(kept: sqlite3.Connection, path: Path) -> None:
-    """Write the ACLs of the database `before` that differ in another; without any, no file.
+def _write_replaced(database: sqlite3.Connection, path: Path, *, kept: str) -> None:
+    """Write the ACLs of the database `before` that differ or are not kept; without any, no file.
 
     A file that is there is complete: the database before may have been replaced since.
     """
-    rows = kept.execute(_REPLACED)
+    rows = database.execute(_REPLACED.format(kept))
     first = next(rows, None)
     if first is None or path.exists():
         return
-    with whole_scratch(_FILE_SCHEMA, path) as replaced:
+    with whole_kept(path) as replaced:
         replaced.executemany(_INSERT, chain([first], rows))
-        feeds = kept.execute("SELECT * FROM before.feeds")
+        feeds = database.execute("SELECT * FROM before.feeds")
         replaced.executemany("INSERT INTO feeds VALUES (?, ?, ?)", feeds)
-        replaced.execute(_UNUSED_FEEDS)
 
 
 def keep_replaced(work: Path, folder: Path) -> None:
@@ -334,21 +331,21 @@ def forget_sent(written: Path, path: Path, folder: Path) -> None:
         return
     if not path.exists():
         replace_kept(path, ())
-    with whole_scratch(_FILE_SCHEMA, path) as kept:
-        kept.execute("ATTACH ? AS before", (str(path),))
+    before = upgraded(path, written.with_name(UPGRADED_ACLS))
+    with whole_kept(path) as kept:
+        kept.execute("ATTACH ? AS before", (str(before),))
         kept.execute("ATTACH ? AS sent", (str(written),))
         for statement in _FORGET_SENT:
             kept.execute(statement, {"run": folder.name})
-        _write_replaced(kept, folder / REPLACED_ACLS)
-        kept.execute(_UNUSED_FEEDS)
-        copy_stated(path, kept)
+        _write_replaced(kept, folder / REPLACED_ACLS, kept="acls")
+        copy_stated(before, kept)
 
 
 def has_kept(path: Path) -> bool:
     """Whether a job keeps ACLs that documents of a run may need."""
     if not path.exists():
         return False
-    with _opened(path) as kept:
+    with opened(path) as kept:
         return kept.execute("SELECT 1 FROM acls LIMIT 1").fetchone() is not None
 
 
@@ -356,7 +353,7 @@ def count_kept(path: Path) -> tuple[int, int]:
     """Return the number of ACLs that are known, and of those that are unknown."""
     if not path.exists():
         return 0, 0
-    with _opened(path) as kept:
+    with opened(path) as kept:
         counts = "total(acl <> x'C0'), total(acl IS NULL)"
         known, unknown = kept.execute(f"SELECT {counts} FROM acls").fetchone()
     return int(known), int(unknown)
@@ -374,6 +371,21 @@ def settle_doubts(path: Path) -> None:
         kept.execute("DELETE FROM doubts")
 
 
+def clear_kept(path: Path) -> None:
+    """Make all ACLs, stated ACLs and groups of a job unknown; this may be repeated.
+
+    Documents below a folder whose ACL comes are hidden until they come again. Raise ConfigError for
+    a file that has no ACLs of a job.
+    """
+    with upgraded_kept(path) as before:
+        part = copy_part(before, path)
+    with closing(scratch_database("", part)) as kept, kept:
+        kept.execute(_CLEAR)
+        kept.execute("DELETE FROM doubts")
+        clear_stated(kept)
+    replace_by(part, path)
+
+
 def read_kept(path: Path, url: str | None = None) -> Iterator[KeptAcl]:
     """Yield the ACLs of a job in the order of their URLs; a doubtful parent is unknown.
 
@@ -381,22 +393,21 @@ def read_kept(path: Path, url: str | None = None) -> Iterator[KeptAcl]:
     """
     if not path.exists():
         return
-    decode = msgspec.msgpack.Decoder(Acl | None).decode
     fields = "url, acl, alone, is_parent, acls.number, origin, datasource, run, source, place"
     where = "" if url is None else "WHERE url = :url"
     query = (
         f"SELECT {fields} FROM acls LEFT JOIN feeds ON feed = feeds.number"
         f" {where} ORDER BY url, datasource"
     )
-    with _opened(path) as kept:
+    with opened(path) as kept:
         [doubt] = kept.execute("SELECT ifnull(max(number), -1) FROM doubts").fetchone()
         for row in kept.execute(query, {"url": url}):
             found, acl, alone, is_parent, number, origin, datasource, run, source, place = row
             is_unknown = acl is None or (is_parent and number <= doubt)
             yield KeptAcl(
                 url=found,
-                acl=None if is_unknown else decode(acl),
-                states_none=acl == _NIL,
+                acl=None if is_unknown else unpacked_if_any(acl),
+                states_none=acl == NO_ACL,
                 alone=bool(alone),
                 is_parent=bool(is_parent),
                 number=number,
@@ -411,16 +422,15 @@ def read_kept(path: Path, url: str | None = None) -> Iterator[KeptAcl]:
 
 def replace_kept(path: Path, acls: Iterable[KeptAcl]) -> None:
     """Replace the ACLs of a job."""
-    with whole_scratch(_FILE_SCHEMA, path) as kept:
+    with whole_kept(path) as kept:
         insert_kept(kept, acls)
         kept.execute("INSERT INTO job_datasources SELECT DISTINCT datasource FROM acls")
 
 
 def insert_kept(database: sqlite3.Connection, acls: Iterable[KeptAcl]) -> None:
     """Insert ACLs of a job into a database that has none of the same URL and datasource."""
-    encode = msgspec.msgpack.Encoder().encode
     for acl in acls:
-        data = encode(acl.acl) if acl.acl is not None or acl.states_none else None
+        data = packed(acl.acl) if acl.acl is not None else NO_ACL if acl.states_none else None
         parent = None if acl.acl is None else parent_url(acl.acl)
         state = acl.alone, acl.is_parent, acl.number, False, acl.origin, parent
         place = feed_number(database, acl.run, acl.source), acl.line or -acl.offset
@@ -444,17 +454,3 @@ def _copy_others(source: sqlite3.Connection, target: sqlite3.Connection) -> None
     target.executemany("INSERT INTO doubts VALUES (?, ?)", source.execute("SELECT * FROM doubts"))
     names = source.execute("SELECT * FROM job_datasources")
     target.executemany("INSERT OR IGNORE INTO job_datasources VALUES (?)", names)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open the ACLs of a job to be read; raise FatalError for a file that has none."""
-    cure = "feedferry state clear removes it; then send all ACLs and documents again"
-    try:
-        with closing(read_scratch(path)) as kept:
-            [version] = kept.execute("PRAGMA user_version").fetchone()
-            if version != _VERSION:
-                raise FatalError(f"{path}: version {version}; expected version {_VERSION}: {cure}")
-            yield kept
-    except sqlite3.DatabaseError as exc:
-        raise FatalError(f"{path}: {exc}; expected the ACLs of a job: {cure}") from exc

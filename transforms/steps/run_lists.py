@@ -14,6 +14,7 @@ from feedferry.schemas.feed import FeedHeader
 from feedferry.schemas.membership import Membership
 from feedferry.schemas.record import Action, Record
 from feedferry.schemas.reject import Reject
+from feedferry.transforms.steps.acl_step import UNDECIDED
 from feedferry.transforms.steps.stated.group_log import GroupLog
 from feedferry.transforms.steps.stated.stated_log import StatedLog
 from feedferry.transforms.steps.step import AppliedSteps, StepResult
@@ -76,6 +77,11 @@ class RunLists:
         kept = [log.written for log in (self._stated, self._groups) if log is not None]
         return [*(file.written for file in self._files if file.written), *chain(*kept)]
 
+    @property
+    def keeps_groups(self) -> bool:
+        """Whether the job keeps the groups of this span."""
+        return self._groups is not None
+
     def add(self, before: Record, items: Sequence[StepResult]) -> None:
         """Add the results of a record; a URL that is no Unicode text is left out."""
         if self._steps.unmapped and self._steps.unmapped_names > MAX_NAMES:
@@ -90,10 +96,16 @@ class RunLists:
                 if line := _line(pair):
                     self._origins.write(line)
 
-    def reject(self, reject: Reject) -> None:
-        """Add a record that is set aside."""
+    def reject(self, reject: Reject, origin: Record | None) -> None:
+        """Add a record that is set aside; `origin` is None for what was not read.
+
+        What it states is kept, as its job keeps its ACL, if only the decision is not known.
+        """
         if self._stated is not None:
-            self._stated.forget(self._steps.urls_of(reject), reject.datasource)
+            if origin is not None and reject.code.startswith(UNDECIDED):
+                self._stated.add_undecided(origin, reject.url or "")
+            else:
+                self._stated.forget(self._steps.urls_of(reject), reject.datasource)
         if self._groups is not None:
             self._groups.reject(reject)
 

@@ -80,6 +80,11 @@ class StepInputs(Protocol):
         ...
 
     @property
+    def settles_doubts(self) -> bool:
+        """Whether doubtful ACLs become unknown, where the run would stop."""
+        ...
+
+    @property
     def sends_decisions(self) -> bool:
         """Whether the run sends the decisions of earlier runs that have changed."""
         ...

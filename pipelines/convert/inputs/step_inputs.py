@@ -26,9 +26,9 @@ from feedferry.transforms.steps.kept_acls import CHANGED_ACLS
 class SpanInputs(msgspec.Struct, frozen=True, dict=True):
     """Reads spans of files; each call reads them again. `accepted` are the known rejects.
 
-    Of the spans of other sources, which have `configs`, only ACLs that others inherit are read, for
-    a `target` that needs decisions. The target names the feeds of the `run`, too. `kept_acls` is
-    the file of its job.
+    Groups feeds are left out: no damaged part of one is an ACL. Of the spans of other sources,
+    which have `configs`, only ACLs that others inherit are read, for a `target` that needs
+    decisions. The target names the feeds of the `run`, too. `kept_acls` is the file of its job.
     """
 
     spans: Iterable[Span]
@@ -38,9 +38,12 @@ class SpanInputs(msgspec.Struct, frozen=True, dict=True):
     target: Target | None = None
     kept_acls: Path | None = None
     run: str = ""
+    settles_doubts: bool = False
 
     def records(self) -> Generator[ReadResult, None, None]:
         for span in self.spans:
+            if (format_ := find_format(span.format)) and format_.holds_only_memberships:
+                continue
             if span.source not in self.configs:
                 yield from read_spans([span], self.reading)
             elif (acls := self._acls(span)) is not None:
@@ -95,7 +98,8 @@ class SpanInputs(msgspec.Struct, frozen=True, dict=True):
         return {span.source: span for span in members}
 
     def file(self, path: Path) -> Iterable[ReadResult]:
-        return self._files([str(path)], "a groups feed").records()
+        groups = self._files([str(path)], "a groups feed")
+        return read_spans(groups.spans, groups.reading)
 
     def is_accepted(self, reject: Reject) -> bool:
         return entry_of(reject) in self.accepted
@@ -116,8 +120,12 @@ class SpanInputs(msgspec.Struct, frozen=True, dict=True):
         return SpanInputs(spans, msgspec.structs.replace(self.reading, batch_records=0))
 
 
-def prepare_steps(spans: Iterable[Span], settings: Settings, *, run: str = "") -> list[Span]:
+def prepare_steps(
+    spans: Iterable[Span], settings: Settings, *, run: str = "", settles_doubts: bool = False
+) -> list[Span]:
     """Store what the steps of a run need to know of all records, in the folder of the run.
+
+    A run that `settles_doubts` does not stop where an ACL inherits from a doubtful one.
 
     Return a span with the ACLs of earlier runs whose decisions have changed, if there are any. It
     comes before all others: a new version of one of its documents counts. Raise StoppedError if the
@@ -133,6 +141,7 @@ def prepare_steps(spans: Iterable[Span], settings: Settings, *, run: str = "") -
         settings.target,
         None if settings.kept_acls is None else Path(settings.kept_acls),
         run,
+        settles_doubts,
     )
     settings.steps.prepare(inputs, settings.local)
     changed = settings.local / CHANGED_ACLS

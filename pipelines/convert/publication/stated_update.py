@@ -4,15 +4,18 @@ from pathlib import Path
 
 import msgspec
 
+from feedferry.pipelines.convert.inputs.source_runs import steps_of
 from feedferry.pipelines.convert.publication.publish import check_files
 from feedferry.pipelines.folders.locks import STATED_UPDATE
+from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.schemas.account import Account, SpanFile
 from feedferry.schemas.errors import FatalError
+from feedferry.schemas.units import counted
 from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.steps.kept_acls import replace_kept
 from feedferry.transforms.steps.stated.group_log import GROUPS, read_groups
 from feedferry.transforms.steps.stated.stated_log import STATED, read_stated
-from feedferry.transforms.steps.stated.stated_store import has_stated, remember_stated
+from feedferry.transforms.steps.stated.stated_store import has_mapping, has_stated, remember_stated
 from feedferry.transforms.storage.atomic import write_whole
 
 
@@ -54,4 +57,20 @@ def keep_stated(work: Path, acls: Path, *, is_unsure: bool = False) -> None:
         acls,
         update.digest,
         is_unsure=is_unsure,
+    )
+
+
+def notice_of_earlier_names(options: ConvertOptions, runs: int) -> str | None:
+    """Return a notice if a job maps principals for the first time after some runs, else None.
+
+    These runs have not kept the stated ACLs of their documents, which cannot be mapped.
+    """
+    if options.acls_path is None or not options.target_format.needs_decisions or not runs:
+        return None
+    mapping = steps_of(options).mapping(Path(options.acls_path).parent)
+    if mapping is None or not mapping.is_needed or has_mapping(Path(options.acls_path)):
+        return None
+    return (
+        f"documents of {counted(runs, 'earlier run')} keep the users and groups that they were sent"
+        " with, because their stated ACLs were not kept; expected all documents again"
     )

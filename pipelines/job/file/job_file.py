@@ -454,9 +454,13 @@ def _verify_of(settings: Mapping[str, KeyValue], push: PushSettings | None) -> V
 
 
 def _is_about(key: str, error: str) -> bool:
-    """Whether an error of a file, `PLACE: KEY: TEXT`, is about a key or a section of it."""
+    """Whether an error of a file, `PLACE: KEY: TEXT`, is about a key or a section of it.
+
+    An error about the type of a section is about all its keys: they are not read.
+    """
     parts = key.split(".")
-    return any(f": {'.'.join(parts[:count])}: " in error for count in range(1, len(parts) + 1))
+    names = [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
+    return any(f": {name}: " in error for name in (*names, f"{parts[0]}.type"))
 
 
 def _words(settings: Mapping[str, KeyValue], options: type[msgspec.Struct]) -> dict[str, object]:

@@ -29,6 +29,7 @@ from feedferry.schemas.units import counted
 from feedferry.transforms.config.yaml_structs import YAML_SUFFIXES
 from feedferry.transforms.steps.kept_acls import (
     KeptAcl,
+    clear_kept,
     count_kept,
     read_kept,
     remember_acls,
@@ -66,9 +67,12 @@ class ExportHead(
     mapping: bytes = b""
 
 
+_UNREADABLE = """
+acls       removed, as they could not be read: send all ACLs and documents again now,
+           as those that were sent before do not follow a changed ACL until then"""
 _RESEND = """
-acls       send all ACLs and documents again, also those of earlier feeds:
-           those that were sent before do not follow a changed ACL"""
+acls       send all ACLs and documents again, also those of earlier feeds: a document
+           below an ACL that comes again is hidden until it comes again, too"""
 
 
 class _Document(SentDocument, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -132,14 +136,20 @@ def set_watermark(path: Path, text: str) -> str:
 
 
 def clear_state(path: Path) -> str:
-    """Remove a state: the next run reads and sends everything."""
+    """Remove a state: the next run reads and sends everything.
+
+    ACLs that are kept are unknown until they are stated again.
+    """
     with locked_state(_existing(path)):
         _head_of(path)  # raises ConfigError for another file
-        backup = _back_up(path)
+        cleared = f"{_back_up(path)}cleared    the next run sends all documents, and deletes none"
         path.unlink(missing_ok=True)
-        has_acls = _acls_of(path).exists()
-        _acls_of(path).unlink(missing_ok=True)
-    cleared = f"{backup}cleared    the next run sends all documents, and deletes none"
+        if has_acls := _acls_of(path).exists():
+            try:
+                clear_kept(_acls_of(path))
+            except ConfigError:  # no version of it can be read
+                _acls_of(path).unlink()
+                return f"{cleared}{_UNREADABLE}"
     return f"{cleared}{_RESEND}" if has_acls else cleared
 
 

@@ -32,7 +32,10 @@ from feedferry.pipelines.convert.publication.state_update import (
     mark_unsure,
     remember,
 )
-from feedferry.pipelines.convert.publication.stated_update import keep_stated
+from feedferry.pipelines.convert.publication.stated_update import (
+    keep_stated,
+    notice_of_earlier_names,
+)
 from feedferry.pipelines.convert.publication.work_folder import (
     check_output,
     check_unused,
@@ -40,8 +43,8 @@ from feedferry.pipelines.convert.publication.work_folder import (
     find_work,
 )
 from feedferry.pipelines.folders.job_folders import abandon, new_run_id, runs_of, shown_path
-from feedferry.pipelines.folders.locks import PUSHES, WORK, locked_job, locked_output, locked_state
-from feedferry.pipelines.folders.manifest import RUN_LOG, read_manifest, receipts_folder
+from feedferry.pipelines.folders.locks import WORK, locked_job, locked_output, locked_state
+from feedferry.pipelines.folders.manifest import RUN_LOG, has_sent, read_manifest, receipts_folder
 from feedferry.pipelines.folders.remote_folder import RemoteFolder
 from feedferry.pipelines.folders.remote_runs import opened_remote
 from feedferry.pipelines.job.file.job import Job
@@ -355,10 +358,13 @@ class JobRun:
                 keep_replaced(work, self.folder)
                 remember_acls(work / KEPT_ACLS, Path(options.acls_path))
                 keep_stated(work, Path(options.acls_path))
-                publish_groups(self.job.push, Path(options.acls_path), self.observer)
+                self._publish_groups(Path(options.acls_path))
             if self.conversion is not None and self.conversion.remote is not None:
                 self.conversion.remote.save_state()
             close_work_folder(work)
+
+    def _publish_groups(self, acls: Path) -> None:
+        publish_groups(self.job.push, acls, self.observer.notice, job=self.job.name or acls.name)
 
     def _end(self, ending: Ending, phase: Phase) -> None:
         self._save(
@@ -405,7 +411,7 @@ def _check_replay(
     Another replay that has sent nothing is not in the way.
     """
     for record in records:
-        is_needed = record.replay is None or _has_sent(job.home / record.id)
+        is_needed = record.replay is None or has_sent(job.home / record.id)
         if not record.is_over and record.replay != replay and is_needed:
             words = ["run", str(job.path), "--only-resume"]
             if (other := record.replay) is not None:
@@ -431,9 +437,17 @@ def _begun(job: Job, options: RunOptions, observer: Observer) -> Iterator[JobRun
         record = RunRecord(id=folder.name, job=job.name, started_at=now, replay=job.replay)
         if job.name is not None:
             record = next_generation(job.home.parent, record)
+            _notify_of_earlier_names(job, observer)
         record = write_run(folder, record)
         write_whole(folder / CONFIG, render(job).encode())
         yield JobRun(job, options, record, conversion, observer)
+
+
+def _notify_of_earlier_names(job: Job, observer: Observer) -> None:
+    runs = sum(record.phase is Phase.DONE for record in runs_of(job.home))
+    text = notice_of_earlier_names(job.convert, runs)
+    if text is not None and job.replay is None:
+        observer.notice(f"feedferry: {job.path}: transform: {text}", logging.WARNING)
 
 
 @contextmanager
@@ -447,18 +461,18 @@ def _resumed(
     begun is finished.
     """
     folder = job.home / record.id
-    has_sent = _has_sent(folder)
+    is_sent = has_sent(folder)
     with locked_output(folder):
         reason, conversion = "", None
-        if job.convert.fresh or (has_sent and _is_unsure(job, folder)):
-            reason = "begun anew with ⟦fresh⟧" + "; a part of it may have been sent" * has_sent
-            if has_sent:
+        if job.convert.fresh or (is_sent and _is_unsure(job, folder)):
+            reason = "begun anew with ⟦fresh⟧" + "; a part of it may have been sent" * is_sent
+            if is_sent:
                 _mark_unsure(job, folder, observer)
         elif job.replay is not None and record.replay != job.replay:
             reason = "another replay has begun"
         elif record.phase is Phase.CONVERT and record.exit_code == StoppedError.exit_code:
             reason = "stopped at a limit, so the source is read again"
-        elif record.phase is Phase.CONVERT or (record.phase is Phase.PUSH and not has_sent):
+        elif record.phase is Phase.CONVERT or (record.phase is Phase.PUSH and not is_sent):
             conversion = list_inputs(_options_for(job, folder), observer)
             if find_work(folder) not in (None, conversion.work):
                 reason = "inputs or settings have changed"
@@ -476,10 +490,6 @@ def _is_unsure(job: Job, folder: Path) -> bool:
     """Whether a start with --fresh was interrupted before it abandoned the run."""
     work = find_work(folder)
     return job.convert.state is not None and work is not None and is_unsure(work, job.convert.state)
-
-
-def _has_sent(folder: Path) -> bool:
-    return any(folder.glob(f"{PUSHES}/*/receipts-*.jsonl"))
 
 
 def _mark_unsure(job: Job, folder: Path, observer: Observer) -> None:

@@ -1,9 +1,9 @@
 """The groups of a job at a target that applications ask for the groups of their users."""
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
-from feedferry.pipelines.observer.observer import Observer
 from feedferry.schemas.errors import ConfigError
 from feedferry.transforms.sinks.push.settings import PushSettings
 from feedferry.transforms.steps.stated.group_store import known_groups
@@ -18,11 +18,13 @@ def check_groups(push: PushSettings | None, acls: str | None) -> None:
         )
 
 
-def publish_groups(push: PushSettings | None, acls: Path, observer: Observer) -> None:
+def publish_groups(
+    push: PushSettings | None, acls: Path, notice: Callable[[str, int], None], *, job: str
+) -> None:
     """Write the groups that a job keeps to its target; this may be repeated.
 
-    If a group is not known, the target has none: without one of its groups, a user would find
-    documents that the group is denied.
+    `notice` gets messages and their levels of `logging`. If a group is not known, the target has
+    none: without one of its groups, a user would find documents that the group is denied.
     """
     write = None if push is None else push.appliance.protocol.write_groups
     if push is None or write is None or not _takes_groups(push):
@@ -34,10 +36,10 @@ def publish_groups(push: PushSettings | None, acls: Path, observer: Observer) ->
     memberships = kept.memberships if kept.unknown is None else None
     level = logging.INFO if kept.unknown is None else logging.WARNING
     if kept.unknown is not None:
-        observer.notice(f"feedferry: {acls}: {kept.unknown}", level)
+        notice(f"feedferry: {acls}: {kept.unknown}", level)
     with ApplianceClient(appliance) as client:
-        for text in write(TargetReader(appliance, client), memberships):
-            observer.notice(f"feedferry: {text}", level)
+        for text in write(TargetReader(appliance, client), memberships, job):
+            notice(f"feedferry: {text}", level)
 
 
 def _takes_groups(push: PushSettings | None) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -179,6 +180,14 @@ def test_a_deleted_document_and_an_unknown_one_have_no_decision(explain: Explain
         "the target does not have the document",
     ]
     assert explain("none")["decisions"] == []
+
+
+def test_the_address_of_a_target_without_an_index_is_refused(tmp_path: Path) -> None:
+    with serving(tmp_path / "spool") as served:
+        none = f"{served.url}/none"
+        done = run("access", "--document", HOST, "--target", none)
+    expected = f"{none}: no such index; expected the address that documents are pushed to"
+    assert (done.returncode, done.stderr) == (2, f"feedferry: {expected}\n")
 
 
 @pytest.mark.parametrize(

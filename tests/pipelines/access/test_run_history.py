@@ -99,7 +99,11 @@ def test_the_folder_of_a_run_states_it(job: RunFolders) -> None:
 def test_notes_name_unfinished_runs_and_acls_that_were_changed_by_hand(job: RunFolders) -> None:
     push = job.home / IDS[3] / "push" / "index"
     push.mkdir(parents=True)
-    (push / "receipts-001.jsonl").touch()
+    receipts = push / "receipts-001.jsonl"
+    begin = '{"version": 1, "target": "t", "run": "r"}\n{"step": "begin", "is_done": true}\n'
+    receipts.write_text(begin, "utf-8")
+    assert not find_history(str(job.home), IDS[4]).notes
+    receipts.write_text(f'{begin}{{"step": "narrow who sees documents"}}\n', "utf-8")
     for day in (22, 24):
         (job.home / f"state.acls.backup-202611{day}T120000.000000Z").touch()
     notes = " ".join(find_history(str(job.home), IDS[4]).notes)

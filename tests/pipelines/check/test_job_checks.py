@@ -27,6 +27,7 @@ from feedferry.pipelines.options.push_options import parse_push_to
 from feedferry.schemas.check import Check, CheckLine, Level, ok
 from feedferry.schemas.run_record import Phase, RunRecord
 from feedferry.transforms.sinks.push.wire.checks import check_appliance
+from feedferry.transforms.steps.kept_acls import replace_kept
 from feedferry.transforms.storage.run_folders.run_record import write_run
 from support.appliance_sockets import certificate, chunk
 from support.bulk_server import known, serving
@@ -256,6 +257,19 @@ def test_a_secret_that_others_can_read_is_a_warning_without_the_secret(tmp_path:
         f"chmod 600 {secret}",
     )
     assert "s3same" not in shown(lines)
+
+
+def test_kept_acls_that_cannot_be_read_fail(tmp_path: Path) -> None:
+    job = job_of(tmp_path, feed(tmp_path))
+    kept = tmp_path / "state.acls"
+    job = msgspec.structs.replace(
+        job, convert=msgspec.structs.replace(job.convert, kept_acls=str(kept))
+    )
+    replace_kept(kept, ())
+    assert findings(job)["ok state"][1] == f"{kept}: can be read"
+    with closing(sqlite3.connect(kept)) as database:
+        database.execute("PRAGMA user_version = 1")
+    assert f"feedferry state clear {kept} removes it" in " ".join(findings(job)["fail state"])
 
 
 def test_a_state_that_cannot_be_read_fails(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from feedferry.pipelines.cli.main import main
 from support.archives import document, gsa_feed, put
+from support.rehearsal import xmlgroups
 
 JOB = "version: 1\njob: job\nsource: {}\ntarget: {{type: gsa-feed{}}}\n"
 MAPPING = b"connection: sqlite:///missing.db\ntable: docs\nurl: 'http://www.example.com/{id}'\n"
@@ -57,3 +58,17 @@ def test_a_pdf_among_feeds_is_a_reject(here: Path) -> None:
     words = ["convert", "a.pdf", "feed.xml", "--from", "gsa-feed", "--progress", "none"]
     assert main([*words, "-o", "out", "--to", "avro"]) == 1
     assert b'"unknown-format": 1' in Path("out/report.json").read_bytes()
+
+
+@pytest.mark.parametrize("others", [[], ["feed.xml"]], ids=["alone", "among feeds"])
+def test_the_message_about_a_file_of_another_format_names_the_fix(
+    others: list[str], here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(here / "groups.xml", xmlgroups("").encode())
+    put(here / "feed.xml", gsa_feed(document(1)))
+    words = ["convert", "groups.xml", *others, "--from", "gsa-feed", "--progress", "none"]
+    assert main([*words, "-o", "out", "--to", "avro"]) == (1 if others else 4)
+    assert (
+        "root element 'xmlgroups'; expected <gsafeed>; the file is gsa-groups: expected no --from,"
+        " or in a job source.type: feeds"
+    ) in "".join(capsys.readouterr())

@@ -1,11 +1,13 @@
 """Three nights of a job to an index: at no time does a search show a document to a stranger."""
 
+import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from feedferry.schemas.receipt import NARROW
 from support.forks import run
 from support.index_searches import found_by
 from support.served import BOUND_SECONDS, Served, serving, start, wait_until
@@ -64,12 +66,14 @@ def principal(user: str) -> str:
     return f'<principal scope="user" access="permit">{user}</principal>'
 
 
-def acl(path: str, user: str) -> str:
-    return f'<acl url="{HOST}{path}">{principal(user)}</acl>'
+def acl(path: str, user: str, parent: str = "") -> str:
+    inherited = f' inherit-from="{HOST}{parent}"' if parent else ""
+    return f'<acl url="{HOST}{path}"{inherited}>{principal(user)}</acl>'
 
 
-def folder(path: str, user: str) -> str:
+def folder(path: str, user: str, parent: str = "") -> str:
     kind = 'inheritance-type="parent-overrides"'
+    kind += f' inherit-from="{HOST}{parent}"' if parent else ""
     return f'<acl url="{HOST}{path}" {kind}>{principal(user)}</acl>'
 
 
@@ -119,6 +123,28 @@ def test_a_document_without_a_decision_any_more_is_withheld_also_if_rejects_are_
     job.write(folder("d/", "bob"))
     assert job.run(*flags) == 1
     assert job.readers() == {}
+
+
+def test_documents_are_hidden_below_a_folder_that_changes_after_the_acls_were_cleared(
+    job: FeedJob,
+) -> None:
+    below = folder("d/e/", "ann", parent="d/"), child("d/e/y", "d/e/"), acl("d/z", "ann", "d/")
+    documents = child("d/x", "d/"), document("d/z"), child("f/x", "f/")
+    job.night(folder("d/", "ann"), folder("f/", "ann"), *below, *documents)
+    before = {path: ["ann"] for path in ("d/e/y", "d/x", "d/z", "f/x")}
+    assert job.readers() == before
+    assert job.command("state", "clear", "nights") == 0
+    assert job.night(document("new", f"<acl>{principal('bob')}</acl>")) == 0
+    assert job.readers() == {**before, "new": ["bob"]}
+    assert job.night(folder("d/", "bob")) == 1
+    assert job.readers() == {"f/x": ["ann"], "new": ["bob"]}
+    report = json.loads(max(job.home.glob("*/report.json")).read_bytes())
+    assert report["account"]["reject_codes"] == {"acl-chain-broken": 4}
+    assert job.night(child("d/x", "d/"), child("d/e/y", "d/e/")) == 0  # one of them waits
+    assert job.readers() == {"d/x": ["bob"], "f/x": ["ann"], "new": ["bob"]}
+    assert job.night(below[0].replace("ann", "bob"), acl("d/z", "bob", "d/"), document("d/z")) == 0
+    found = {path: ["bob"] for path in ("d/e/y", "d/x", "d/z", "new")}
+    assert job.readers() == {**found, "f/x": ["ann"]}
 
 
 def test_a_document_has_the_acl_that_arrived_alone_nights_before_it(job: FeedJob) -> None:
@@ -346,7 +372,8 @@ def test_an_acl_that_an_abandoned_run_may_have_sent_is_unknown(tmp_path: Path) -
         assert job.night(acl("x", "ann"), document("x")) == 0
         job.write(acl("x", "bob"))
         process = start("run", "nights.yaml", "--progress", "none", cwd=job.folder)
-        wait_until(lambda: len([*job.home.glob("*/push/*/receipts-*.jsonl")]) == 2)
+        receipts = "*/push/*/receipts-*.jsonl"
+        wait_until(lambda: any(NARROW in path.read_text() for path in job.home.glob(receipts)))
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=BOUND_SECONDS)
         assert process.returncode == -signal.SIGKILL

@@ -1,6 +1,8 @@
 """A state is changed only as a whole, only if the new one is right, and never without a copy."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +229,8 @@ def test_the_stated_acls_of_documents_and_groups_are_shown_exported_and_imported
 def test_a_job_without_a_state_has_acls_to_clear(capsys: pytest.CaptureFixture[str]) -> None:
     kept = STATE.with_name("state.acls")
     replace_kept(kept, ACLS)
+    stated = StatedDocument(url="http://x/a", datasource="web", acl=Acl(), mapped=b"m")
+    import_stated(kept, [stated], [GROUP], b"steps")
     STATE.unlink()
     assert main(["state", "show", "people"]) == 0
     assert "documents  0\n" in capsys.readouterr().out
@@ -234,8 +238,36 @@ def test_a_job_without_a_state_has_acls_to_clear(capsys: pytest.CaptureFixture[s
     assert "documents  0\n" in capsys.readouterr().out
     assert main(["state", "clear", str(STATE)]) == 0
     assert "send all ACLs and documents again" in capsys.readouterr().out
-    [backup] = STATE.parent.iterdir()
+    [backup] = STATE.parent.glob("*.backup-*")
     assert [*read_kept(backup)] == ACLS
+    assert [(item.url, item.acl) for item in read_kept(kept)] == [
+        ("http://x/a", None),
+        ("http://x/b", None),
+    ]
+    assert [line.stated for line in export_groups(kept)] == [None]
+    assert [(item.url, item.acl) for item in export_stated(kept)] == [("http://x/a", None)]
+    exported()
+    replace_kept(kept, ())
+    assert main(["state", "import", "people", "people.jsonl"]) == 0
+    assert [item.acl for item in read_kept(kept)] == [None, None]
+    assert [item.acl for item in export_stated(kept)] == [None]
+
+
+def test_acls_of_an_unknown_version_are_removed_by_clear(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    kept = STATE.with_name("state.acls")
+    with closing(sqlite3.connect(kept)) as database:
+        database.execute("PRAGMA user_version = 1")
+    assert main(["state", "show", "people"]) == 2
+    fix = f"feedferry state clear {kept} removes it; then send all ACLs and documents again"
+    assert f"{kept}: version 1; expected version 3: {fix}" in capsys.readouterr().err
+    assert main(["state", "clear", str(kept)]) == 0
+    assert "removed, as they could not be read" in capsys.readouterr().out
+    assert [path.name.partition("-")[0] for path in sorted(STATE.parent.iterdir())] == [
+        "state.acls.backup",
+        "state.backup",
+    ]
 
 
 def test_a_run_and_a_change_of_the_acls_of_a_job_exclude_each_other() -> None:

@@ -33,8 +33,9 @@ def test_the_command_prints_the_filter_of_the_groups_in_the_index(tmp_path: Path
         assert other.returncode == 4
         assert "an index that has no groups; expected another name" in other.stderr
         none = run("access", "bob", "--groups-index", f"{cluster.url}/none", cwd=tmp_path)
-        assert none.returncode == 4
-        assert "no such index [none]; expected an index of groups" in none.stderr
+        assert none.returncode == 2
+        expected = "none: no such index; expected the address of target.groups_index"
+        assert expected in none.stderr
 
 
 def test_no_groups_are_an_empty_index(tmp_path: Path) -> None:
@@ -141,3 +142,33 @@ def _sorted(text: str) -> str:
         return value
 
     return json.dumps(ordered(json.loads(text)))
+
+
+def test_the_notice_of_groups_names_where_a_job_keeps_them(tmp_path: Path) -> None:
+    with serving(tmp_path / "spool") as cluster:
+        job = GroupsJob(tmp_path, cluster.url)
+        job.write(DOCUMENTS, NESTED)
+        done = run("run", "nights.yaml", "--progress", "none", cwd=tmp_path)
+
+        assert "a group; the job keeps it in state.acls, which target.groups_ind" in done.stdout
+        assert "in another run" not in done.stdout
+    done = run("convert", "groups.xml", "-o", "out", "--to", "opensearch", cwd=tmp_path)
+    assert "a group; the run does not send them: --to gsa-groups does" in done.stdout
+
+
+def test_two_jobs_do_not_replace_the_groups_of_each_other(tmp_path: Path) -> None:
+    with serving(tmp_path / "spool") as cluster:
+        job = GroupsJob(tmp_path, cluster.url)
+        job.night(DOCUMENTS, NESTED)
+        other = "--set", "job=others", "--set", f"target.url={cluster.url}/others"
+        stderr = job.night(DOCUMENTS, [group("board", "eve")], *other, exit_code=4)
+        assert "docs-groups/_mapping: groups of the job 'nights'; expected those of" in stderr
+        assert "'others': give another target.groups_index" in stderr
+        bad = group("guests", "").replace("USER", "PLANET")
+        assert "groups of the job 'nights'" in job.night(
+            DOCUMENTS, [bad], *other, "--fresh", exit_code=4
+        )
+        assert job.groups_of("ann") == ["engineers", "everybody", "staff"]
+        named = "--fresh", "--set", "target.groups_index=other-groups"
+        assert "other-groups: " in job.night(DOCUMENTS, [group("board", "eve")], *other, *named)
+        assert "docs-groups: " not in job.night(DOCUMENTS, NESTED)

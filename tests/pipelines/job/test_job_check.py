@@ -91,7 +91,6 @@ schedule: {window: "25:00-06:00"}
         "1:1: job: missing",
         "5:16: loss.accept and loss.fail_on: both name acl",
         "3:38: target.datasource: 'a b'",
-        "2:16: source.base_url: not given",
         "3:52: target.profile: given without target: {url: URL} (--set target.url=URL)",
         "4:27: push.backlog.ceiling: given without target: {url: URL} (--set target.url=URL)",
     ]

@@ -107,6 +107,24 @@ def test_a_key_for_a_secret_is_refused_and_its_value_not_shown(
     assert line.startswith(f"job.yaml:15:3: target: '{key}'; expected one of type, ")
 
 
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (
+            "{type: nothing, path: [a.xml]}",
+            "job.yaml:3:16: source.type: 'nothing'; expected one of",
+        ),
+        ("{path: [a.xml]}", "job.yaml:3:9: source.type: missing; expected one of files, "),
+    ],
+)
+def test_an_error_about_the_type_of_a_source_is_the_only_one(
+    source: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f"version: 1\njob: a\nsource: {source}\ntarget: {{type: gsa-feed}}\n"
+    (line,) = check(text, capsys)
+    assert line.startswith(message)
+
+
 def test_five_errors_are_five_lines(capsys: pytest.CaptureFixture[str]) -> None:
     text = (
         EXAMPLES["documents"]

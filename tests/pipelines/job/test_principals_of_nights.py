@@ -24,6 +24,7 @@ from support.mapped_jobs import (
 from support.rehearsal import membership, xmlgroups
 from support.served import Served, run, serving
 
+PARENT = "parent-overrides"
 pytestmark = pytest.mark.slow
 
 
@@ -61,6 +62,25 @@ def test_a_changed_table_counts_for_documents_of_nights_before(
     assert job.readers() == {"d/y": ["ann"], "x": ["bob"], "z": [*USERS], **everyone}
 
 
+def test_a_changed_table_counts_for_acls_whose_chains_were_broken_when_they_came(
+    tmp_path: Path, served: Served
+) -> None:
+    job = MappedJob(tmp_path, served.url, FEED)
+    job.map(one="ann")
+    folder = acl("one", more=f' url="{HOST}d/" inherit-from="{HOST}" inheritance-type="{PARENT}"')
+    alone = acl("one", more=f' url="{HOST}x" inherit-from="{HOST}"')
+    top = f'<acl url="{HOST}" inheritance-type="%s"/>'
+    write_feed(tmp_path, document("x"), alone, folder, top % "leaf-node")
+    assert job.night() == 1
+    write_feed(tmp_path, document("x"), CHILD, top % "child-overrides")
+    assert job.night() == 0
+    assert job.readers() == {"d/y": ["ann"], "x": ["ann"]}
+    job.map(one="eve")
+    write_feed(tmp_path, document("z"))
+    assert job.night() == 0
+    assert job.readers() == {"d/y": ["eve"], "x": ["eve"], "z": [*USERS]}
+
+
 def test_a_document_is_withheld_while_its_principal_is_not_mapped(
     tmp_path: Path, served: Served
 ) -> None:
@@ -78,6 +98,27 @@ def test_a_document_is_withheld_while_its_principal_is_not_mapped(
     job.map(one="eve", two="bob")
     assert job.night() == 0
     assert job.readers() == {"d/y": ["eve"], "two": ["bob"], "x": ["eve"], "z": [*USERS]}
+
+
+def test_documents_are_hidden_by_a_table_that_changes_after_the_acls_were_cleared(
+    tmp_path: Path, served: Served
+) -> None:
+    job = MappedJob(tmp_path, served.url, FEED)
+    job.map(one="ann", two="bob")
+    parts = document("x", acl("one")), document("two", acl("two")), FOLDER, CHILD
+    write_feed(tmp_path, *parts, document("p"))
+    assert job.night() == 0
+    assert run("state", "clear", "nights", cwd=tmp_path).returncode == 0
+    write_feed(tmp_path, document("z"))
+    assert job.night() == 0
+    public = {"p": [*USERS], "z": [*USERS]}
+    assert job.readers() == {"d/y": ["ann"], "two": ["bob"], "x": ["ann"], **public}
+    job.map(one="eve", two="bob")
+    assert job.night() == 1
+    assert job.readers() == public
+    write_feed(tmp_path, *parts)
+    assert job.night() == 0
+    assert job.readers() == {"d/y": ["eve"], "two": ["bob"], "x": ["eve"], **public}
 
 
 def test_a_changed_table_counts_for_files_that_have_not_changed(
@@ -176,3 +217,22 @@ def test_the_groups_of_a_feed_are_kept_with_their_new_names(tmp_path: Path, serv
     done = run("access", "bob", *KEPT, cwd=tmp_path)
     assert done.returncode == 2
     assert "the group 'staff', of which a membership was set aside" in done.stderr
+
+
+def test_a_step_that_is_added_later_is_said_once_not_to_reach_earlier_documents(
+    tmp_path: Path, served: Served
+) -> None:
+    job = MappedJob(tmp_path, served.url, FEED)
+    job.map(one="ann", two="bob")
+    path = tmp_path / "nights.yaml"
+    with_step = path.read_text()
+    path.write_text(with_step.partition("transform:")[0])
+    write_feed(tmp_path, document("x", acl("ann")), document("two", acl("bob")))
+    assert job.night() == 0
+    path.write_text(with_step)
+    words = "documents of 1 earlier run keep the users and groups that they were sent with"
+    for parts, is_said in ((document("z", acl("one")), True), (document("y", acl("two")), False)):
+        write_feed(tmp_path, parts)
+        done = run("run", "nights.yaml", "--progress", "none", cwd=tmp_path)
+        assert (done.returncode, words in done.stderr) == (0, is_said), done.stderr
+    assert job.readers() == {"two": ["bob"], "x": ["ann"], "y": ["bob"], "z": ["ann"]}

@@ -96,7 +96,7 @@ def run_for(seconds: float, path: Path, snapshot: Callable[[], Snapshot] = lambd
 
 def test_a_timeline_has_the_begin_and_end_of_each_phase(tmp_path: Path) -> None:
     path = tmp_path / "timeline.jsonl"
-    snapshots = iter([START, START, LATER])
+    snapshots = iter([START, msgspec.structs.replace(START, step="compare"), LATER])
     run_for(0.1, path, lambda: next(snapshots))
     assert read_points(path) == [
         TimelinePoint(at=100.0, phase=Phase.PUSH, bytes=1000, records=100, rejects=0, total=5000),

@@ -102,6 +102,23 @@ def test_a_run_that_stopped_at_a_limit_goes_on_when_its_rejects_are_accepted(
 
 
 @pytest.mark.slow
+def test_a_stopped_run_of_a_job_has_the_list_of_its_settings_whatever_the_name_of_the_job_file(
+    run: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("nightly.yaml").write_text(
+        "version: 1\njob: wiki\nsource: {type: gsa-feed, path: [feed.xml]}\n"
+        "target: {type: gsa-feed}\nrejects: {max: 5%, accepted: known.txt}\n"
+    )
+    assert main(["run", "nightly.yaml", "--progress", "none"]) == 3
+    main(["rejects", "accept", "nightly.yaml", "--code", "stray"])
+    for name in ("nightly.yaml", "runs/wiki"):
+        capsys.readouterr()
+        assert main(["rejects", "list", name]) == 0
+        assert "total                   10         9         1         0" in capsys.readouterr().out
+    assert main(["rejects", "show", "runs/wiki", "6"]) == 0
+
+
+@pytest.mark.slow
 def test_a_reject_is_shown_by_its_number_or_its_url(
     run: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from feedferry.pipelines.serve.forward_journal import (
-    FILE_NAME,
     DeliveryOutcome,
     ForwardJournal,
     ForwardState,
@@ -21,7 +20,7 @@ def settled(ordinal: int, *, state: ForwardState = ForwardState.FORWARDED) -> De
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "forward" / FILE_NAME
+    return tmp_path / "forward" / "forwarded.jsonl"
 
 
 def written(spool: Path, *lines: DeliveryOutcome) -> None:

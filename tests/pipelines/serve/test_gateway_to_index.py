@@ -13,62 +13,21 @@ from feedferry.pipelines.serve.forward_journal import (
 from feedferry.pipelines.serve.retry import retry
 from feedferry.schemas.errors import BusyError, ConfigError
 from feedferry.transforms.sinks.push.model import ApplianceResponse, ChunkPart
-from feedferry.transforms.sinks.push.wire.address import parse_target
 from feedferry.transforms.sinks.push.wire.client import ApplianceClient
 from feedferry.transforms.steps.kept_acls import count_kept
 from support.archives import gsa_feed
+from support.gateway_nights import HOST, Night, acl, below, page, permit
 from support.gateways import GatewayRun
-from support.index_searches import found_by
 from support.ports import kept_port
-from support.served import Served, serving
-from support.spools import HandSpool
+from support.served import serving
 
 pytestmark = pytest.mark.slow
-
-HOST = "http://h.example/"
-
-
-def acl(path: str, user: str) -> str:
-    """Return an ACL alone from which others may inherit."""
-    return (
-        f'<acl url="{HOST}{path}" inheritance-type="child-overrides">'
-        f'<principal scope="user" access="permit">{user}</principal></acl>'
-    )
-
-
-def below(parent: str) -> str:
-    return f'<acl inherit-from="{HOST}{parent}"/>'
-
-
-def page(path: str, inside: str = "", *, mimetype: str = "text/plain", text: str = "text") -> str:
-    content = f"<content>{text}</content>"
-    return f'<record url="{HOST}{path}" mimetype="{mimetype}">{inside}{content}</record>'
-
-
-class Night:
-    """A spool, the gateway of it, and the index that it fills."""
-
-    def __init__(self, folder: Path, target: Served) -> None:
-        self.spool = HandSpool(folder / "spool")
-        self.url = f"{target.url}/intranet"
-        self.appliance = parse_target(self.url)
-        self.acls = folder / "spool" / "forward" / "state.acls"
-
-    def forward(self) -> GatewayRun:
-        return GatewayRun(self.spool, appliance=self.appliance).to_the_end()
-
-    def posted(self, *items: str, source: str = "docs", feedtype: str = "incremental") -> None:
-        self.spool.feed(gsa_feed(*items, datasource=source, feedtype=feedtype), source, feedtype)
-
-    def seen(self) -> dict[str, list[str]]:
-        """Return the documents that users find."""
-        return {user: found_by(self.url, user, base=HOST) for user in ("ann", "bob")}
 
 
 @pytest.fixture
 def night(tmp_path: Path) -> Iterator[Night]:
     with serving(tmp_path / "new") as target:
-        yield Night(tmp_path, target)
+        yield Night(tmp_path, target.url)
 
 
 def damaged(name: str) -> str:
@@ -147,15 +106,51 @@ def test_a_full_feed_that_removes_a_parent_hides_the_documents_below_it(night: N
     assert (last(run).state, last(run).waiting) == (ForwardState.FORWARDED, 1)
 
 
-def test_a_full_feed_with_a_rejected_document_changes_nothing(night: Night) -> None:
-    night.posted(page("a"), feedtype="full")
-    night.posted(page("b"), damaged("c"), feedtype="full")
-    night.posted(page("d"))
+def test_a_full_feed_with_a_rejected_document_deletes_nothing(night: Night) -> None:
+    night.posted(page("a"), page("b"), page("c"), page("narrow"), feedtype="full")
+    night.forward()
+    night.posted(page("b"), damaged("c"), page("narrow", permit("ann")), feedtype="full")
     run = night.forward()
-    assert night.seen()["ann"] == ["a", "d"]
-    states = [each.state for each in run.journal()]
-    forwarded = ForwardState.FORWARDED
-    assert states == [forwarded, ForwardState.SET_ASIDE, forwarded]
+    assert night.seen() == {"ann": ["a", "b", "narrow"], "bob": ["a", "b"]}
+    assert (last(run).state, last(run).rejected) == (ForwardState.FORWARDED, 1)
+    assert "forwarded as an incremental feed, which deletes nothing" in last(run).reason
+    assert last(run).reason in run.warnings[-1]
+    night.posted(page("b"), page("narrow", permit("ann")), feedtype="full")
+    night.forward()
+    assert night.seen() == {"ann": ["b", "narrow"], "bob": ["b"]}
+
+
+def test_a_full_feed_that_the_server_refuses_in_part_narrows_its_documents(tmp_path: Path) -> None:
+    scenario = tmp_path / "scenario.yaml"
+    scenario.write_text(f"- {{endpoint: bulk, refuse_urls: ['{HOST}refused']}}\n", "utf-8")
+    with serving(tmp_path / "new", "--scenario", str(scenario)) as target:
+        night = Night(tmp_path, target.url)
+        night.posted(page("a"), page("narrow"), feedtype="full")
+        night.forward()
+        night.posted(page("narrow", permit("ann")), page("refused"), feedtype="full")
+        run = night.forward()
+        assert night.seen() == {"ann": ["a", "narrow"], "bob": ["a"]}
+        assert (last(run).state, last(run).refused) == (ForwardState.FORWARDED, 1)
+        assert "forwarded as an incremental feed" in last(run).reason
+
+
+def test_a_narrower_acl_counts_although_the_acl_above_it_is_doubtful(night: Night) -> None:
+    night.posted(acl("folder/", "ann"))
+    night.posted(page("folder/a"), page("b"), page("folder/c", below("folder/")))
+    night.forward()
+    assert night.seen() == {"ann": ["b", "folder/a", "folder/c"], "bob": ["b", "folder/a"]}
+    night.posted(
+        acl("folder/", "ann"),
+        "<record mimetype='text/plain'><x></record>",
+        page("folder/a", below("folder/")),
+        page("b", permit("ann")),
+    )
+    run = night.forward()
+    assert night.seen() == {"ann": ["b", "folder/c"], "bob": []}
+    assert (last(run).state, last(run).withheld) == (ForwardState.FORWARDED, 1)
+    night.posted(acl("folder/", "bob"), page("folder/a", below("folder/")))
+    night.forward()
+    assert night.seen() == {"ann": ["b"], "bob": ["folder/a", "folder/c"]}
 
 
 def test_content_that_is_no_text_is_left_out_and_counted(night: Night) -> None:
@@ -164,15 +159,6 @@ def test_content_that_is_no_text_is_left_out_and_counted(night: Night) -> None:
     assert night.seen()["ann"] == ["a.bin"]
     assert last(run).losses == {"content": 1}
     assert any("without content: 1" in line for line in run.remarks)
-
-
-def test_groups_stay_in_the_spool_and_that_is_reported(night: Night) -> None:
-    night.spool.groups(b"<xmlgroups/>")
-    run = night.forward()
-    assert last(run).state is ForwardState.LEFT_OUT
-    assert run.remarks == [
-        "delivery 1 of 'ldap': groups, which the appliance does not take; left out"
-    ]
 
 
 @pytest.fixture
@@ -208,7 +194,7 @@ def test_acls_are_kept_when_a_delivery_is_forwarded_and_not_before(
 def test_a_delivery_that_is_held_back_holds_back_all_others(tmp_path: Path) -> None:
     with kept_port() as port:
         with serving(tmp_path / "new", "--port", str(port)) as target:
-            night = Night(tmp_path, target)
+            night = Night(tmp_path, target.url)
             night.posted(acl("folder/", "ann"), source="folders")
             night.posted(page("folder/a", below("folder/")))
             night.forward()
@@ -233,17 +219,23 @@ def test_a_delivery_is_forwarded_again_if_the_gateway_ends_before_its_line(night
     assert [each.ordinal for each in run.journal()] == [1, 2]
 
 
+@pytest.mark.parametrize("names", ["as they are", "mapped"])
 def test_what_is_sent_and_remembered_is_not_sent_again(
-    night: Night, monkeypatch: pytest.MonkeyPatch
+    night: Night, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, names: str
 ) -> None:
-    night.posted(acl("folder/", "ann"), page("folder/a", below("folder/")))
+    transform = tmp_path / "steps.yaml" if names == "mapped" else None
+    if transform is not None:
+        transform.write_text("transform: [{principals: {case: lower}}]", "utf-8")
+    user = "ann" if transform is None else "ANN"
+    night.posted(acl("folder/", user), page("folder/a", below("folder/")))
     append = ForwardJournal.append
 
     def fail(_journal: ForwardJournal, _outcome: DeliveryOutcome) -> None:
         raise OSError("the disk is full")
 
     monkeypatch.setattr(ForwardJournal, "append", fail)
-    GatewayRun(night.spool, appliance=night.appliance).until_warned("the disk is full")
+    stopped = GatewayRun(night.spool, appliance=night.appliance, transform=transform)
+    stopped.until_warned("the disk is full")
     monkeypatch.setattr(ForwardJournal, "append", append)
     sent: list[str] = []
     send = ApplianceClient.send
@@ -253,7 +245,7 @@ def test_what_is_sent_and_remembered_is_not_sent_again(
         return send(client, part, feedtype=feedtype)
 
     monkeypatch.setattr(ApplianceClient, "send", count)
-    run = night.forward()
+    run = night.forward(transform=transform)
     assert (sent, last(run).accepted) == ([], 2)
     assert night.seen() == {"ann": ["folder/a"], "bob": []}
 

@@ -14,6 +14,8 @@ NOTHING = Snapshot(bytes=0, records=0, rejects=0)
 HALF = Snapshot(bytes=1_450_000_000, records=41_200, rejects=3, total=2_900_000_000)
 WAITING = replace(HALF, rejects=0, backlog=4203)
 UNKNOWN = replace(HALF, total=None)
+START = replace(NOTHING, total=300_000)
+COMPARING = replace(NOTHING, total=300_000, step="compare 12,000 of 300,000 records")
 ROWS = Snapshot(bytes=0, records=41_200, rejects=0, total=80_000, counts_records=True)
 
 
@@ -45,13 +47,15 @@ def line(snapshot: Snapshot, width: int, *, no_color: bool = True, is_last: bool
             "push ━━━━━━━━           50%  41,200 records  2,060/s  backlog 4,203  ETA 0:20",
         ),
         (ROWS, 80, "push ━━━━━        52%  41,200 of 80,000 records  2,060/s  0 rejects  ETA 0:19"),
+        (START, 60, "push                          0% 0 records 0 rejects 0:20"),
+        (COMPARING, 60, "push compare 12,000 of 300,000 records 0:20"),
     ],
 )
 def test_a_line_shows_what_fits(snapshot: Snapshot, width: int, text: str) -> None:
     assert line(snapshot, width) == text
 
 
-@pytest.mark.parametrize("snapshot", [HALF, WAITING, UNKNOWN, ROWS])
+@pytest.mark.parametrize("snapshot", [HALF, WAITING, UNKNOWN, ROWS, COMPARING])
 @pytest.mark.parametrize("is_last", [False, True])
 def test_a_line_is_never_wrapped(snapshot: Snapshot, is_last: bool) -> None:
     for width in range(8, 200):

@@ -61,8 +61,12 @@ def progress(now: Snapshot, seconds: float, *, is_last: bool = False) -> Progres
             progress(replace(HALF, total=10), 1.0, is_last=True),
             "1.0 MiB of 1.0 MiB (100%), 41,200 records, 41,200 records/s, 3 rejects, in 0:01",
         ),
+        (
+            progress(replace(NOTHING, total=10, step="compare 12,000 of 300,000 records"), 34.0),
+            "compare 12,000 of 300,000 records, 0:34",
+        ),
     ],
-    ids=["half", "total unknown", "start", "documents", "file has grown"],
+    ids=["half", "total unknown", "start", "documents", "file has grown", "step"],
 )
 def test_a_line_has_amount_rate_rejects_and_time(shown: Progress, text: str) -> None:
     assert progress_text(shown) == text

@@ -7,10 +7,18 @@ from xml.sax.saxutils import escape, quoteattr
 import msgspec
 from msgspec.structs import replace
 
-from support.histories.source_state import Item, Key, Named, SourceState, StatedAcl
+from support.histories.source_state import Group, Item, Key, Named, SourceState, StatedAcl
 
 HOST = "http://h.example/"
 DATASOURCES = ("docs", "wiki")
+OF_NO_DOCUMENT = (
+    '<record mimetype="text/plain"><content>of no document</content></record>',
+    '<record mimetype="text/plain"><content>of no document',
+    '<record ur="x" mimetype="text/plain"><content>R & D</content></record>',
+    '<acl inheritance-type="child-overrides"><principal scope="user" acc',
+    "</content></record>",
+)
+"""Records and ACLs without a URL; some are no XML."""
 
 
 class Put(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,16 +43,34 @@ class Join(msgspec.Struct, frozen=True, kw_only=True):
     """A user gets groups in place of those before."""
 
     login: str
-    groups: frozenset[tuple[str, str]]
+    groups: frozenset[Group]
+
+
+class Regroup(msgspec.Struct, frozen=True, kw_only=True):
+    """A group of a groups feed gets members in place of those before.
+
+    Without members, a full groups feed lacks it. A damage makes it unknown; the directory has none.
+    """
+
+    group: Group
+    members: tuple[Named, ...] | None
+    is_damaged: bool = False
+
+
+class Replace(msgspec.Struct, frozen=True, kw_only=True):
+    """The job begins to replace groups by their users, or ends it."""
+
+    replaces_groups: bool
 
 
 class Rename(msgspec.Struct, frozen=True, kw_only=True):
-    """The table of names changes, and everything is sent again."""
+    """The table of names changes; everything is sent again, or nothing for that reason."""
 
     table: dict[str, str]
+    resends: bool = True
 
 
-Change = Put | Delete | Join | Rename
+Change = Put | Delete | Join | Regroup | Rename | Replace
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,11 +88,14 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 class Night(msgspec.Struct, frozen=True, kw_only=True):
     """The changes of a night, the datasources with a full feed, faults, and kills.
 
+    With `has_full_groups`, the groups feed of the directory is full.
+
     A kill is the number of an operation of a run; `is_fresh` abandons the run that was killed.
     """
 
     changes: tuple[Change, ...] = ()
     full: frozenset[str] = frozenset()
+    has_full_groups: bool = False
     faults: tuple[Fault, ...] = ()
     kills: tuple[int, ...] = ()
     is_fresh: bool = False
@@ -76,6 +105,11 @@ class Night(msgspec.Struct, frozen=True, kw_only=True):
 def is_sent(put: Put) -> bool:
     """Whether a document is sent, without a damage."""
     return put.sends != "acl" and not put.damage and not put.item.is_folder
+
+
+def resends(night: Night) -> bool:
+    """Whether a night sends everything again, as names have changed."""
+    return any(isinstance(change, Rename) and change.resends for change in night.changes)
 
 
 def repeated(before: SourceState, night: Night) -> list[Put]:
@@ -97,7 +131,7 @@ def applied(state: SourceState, night: Night, *, is_corrected: bool = False) -> 
     The ACLs of full feeds and of corrected feeds are known, but for those with a damage.
     """
     for change in night.changes:
-        state = _changed(state, change)
+        state = _changed(state, change, is_corrected=is_corrected)
     damaged = {put.key for put in night.changes if isinstance(put, Put) and put.damage == "acl"}
     for key, item in state.items.items():
         is_stated = key[0] in night.full or (is_corrected and key not in damaged)
@@ -106,16 +140,43 @@ def applied(state: SourceState, night: Night, *, is_corrected: bool = False) -> 
     return state
 
 
-def _changed(state: SourceState, change: Change) -> SourceState:
+def _changed(state: SourceState, change: Change, *, is_corrected: bool) -> SourceState:
     match change:
         case Delete():
             return state.with_item(change.key, None)
         case Rename():
-            items = {key: replace(item, is_known=True) for key, item in state.items.items()}
-            return replace(state, table=change.table, items=items)
+            return _renamed(state, change)
         case Join():
             login = replace(state.logins[change.login], groups=change.groups)
             return replace(state, logins={**state.logins, change.login: login})
+        case Replace():
+            return replace(state, replaces_groups=change.replaces_groups)
+        case Regroup():
+            return _regrouped(state, change, is_corrected=is_corrected)
+        case Put():
+            return _with_put(state, change)
+
+
+def _renamed(state: SourceState, change: Rename) -> SourceState:
+    state = replace(state, table=change.table)
+    if not change.resends:
+        return state
+    items = {key: replace(item, is_known=True) for key, item in state.items.items()}
+    return replace(state, items=items)
+
+
+def _regrouped(state: SourceState, change: Regroup, *, is_corrected: bool) -> SourceState:
+    groups = {**state.groups}
+    groups.pop(change.group, None)
+    if change.members is not None:
+        groups[change.group] = change.members
+    is_unknown = change.is_damaged and not is_corrected
+    named = {change.group}
+    unknown = state.unknown_groups | named if is_unknown else state.unknown_groups - named
+    return replace(state, groups=groups, unknown_groups=unknown)
+
+
+def _with_put(state: SourceState, change: Put) -> SourceState:
     if change.damage == "all":
         return state
     before = state.items.get(change.key)
@@ -143,7 +204,7 @@ def feeds(before: SourceState, night: Night, *, is_corrected: bool) -> Iterator[
     """
     after, number = applied(before, night), 0
     repeating = repeated(before, night)
-    resends = is_corrected or any(isinstance(change, Rename) for change in night.changes)
+    sends_all = is_corrected or resends(night)
     for datasource in DATASOURCES:
         parts: list[list[str]] = [[], []]
         puts = [
@@ -152,7 +213,7 @@ def feeds(before: SourceState, night: Night, *, is_corrected: bool) -> Iterator[
             if isinstance(change, Put | Delete) and change.key[0] == datasource
         ]
         is_full = datasource in night.full
-        if is_full or resends:
+        if is_full or sends_all:
             is_stopping = is_corrected and is_full
             damaged = {
                 put.key: put
@@ -194,10 +255,11 @@ def _feed(datasource: str, feedtype: str, elements: Sequence[str], order: int) -
 def _elements(key: Key, item: Item, sends: str = "all", damage: str = "") -> list[str]:
     url = quoteattr(HOST + key[1])
     acl = "" if item.acl is None else _principals(item.acl, is_damaged=damage == "acl")
-    words = "" if item.acl is None else _words(item.acl)
+    loses_words = damage == "acl" and item.version % 2 == 1
+    words = "" if item.acl is None or loses_words else _words(item.acl)
     alone = f"<acl url={url}{words}>{acl}</acl>"
     if damage == "all":
-        return ['<record mimetype="text/plain"><content>of no document</content></record>']
+        return [OF_NO_DOCUMENT[item.version % len(OF_NO_DOCUMENT)]]
     if item.is_folder or sends == "acl":
         return [alone]
     content = f"<content>version {item.version}</content>"

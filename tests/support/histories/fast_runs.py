@@ -32,6 +32,7 @@ from feedferry.pipelines.job.run import push_phase
 from feedferry.pipelines.report import run_report
 from feedferry.pipelines.serve.cluster.rehearsal_cluster import RehearsalCluster
 from feedferry.schemas.account import Account, merge
+from feedferry.schemas.acl import Acl
 from feedferry.schemas.span import Span
 from feedferry.testing import scripted_server
 from feedferry.transforms.conversion import convert, file_spans, withholding
@@ -39,7 +40,10 @@ from feedferry.transforms.conversion.conversion_settings import Settings
 from feedferry.transforms.net.retry import RetryPolicy
 from feedferry.transforms.sinks.push.wire import client
 from feedferry.transforms.sinks.push.wire.opensearch import bulk_request
-from feedferry.transforms.steps import acl_store
+from feedferry.transforms.steps import acl_store, kept_acls
+from feedferry.transforms.steps.acl_step import AclStep
+from feedferry.transforms.steps.stated.acl_mapping import AclMapping
+from support.histories.changes import DATASOURCES
 from support.histories.observed_index import ObservedIndex, stand_in
 from support.histories.random_nights import RandomNights, first_state
 from support.histories.simulation import JOB, write_feeds, write_job
@@ -63,10 +67,27 @@ def prepare(mutant: str = "") -> None:
     with TemporaryDirectory() as folder, chdir(folder), redirect_stdout(io.StringIO()):
         _run_once(Path(folder))
     assert threading.active_count() == 1, threading.enumerate()  # or a fork could hang
+    _replace_groups()
     if mutant:
         MUTANTS[mutant]()
     gc.collect()
     gc.freeze()
+
+
+def _replace_groups() -> None:
+    """Replace the groups of all chains of a datasource, as of those that have too many parts."""
+    decide = AclStep._with_decision
+
+    def with_users(self: AclStep, acl: Acl, datasource: str | None) -> Acl:
+        chains = self._chains
+        if datasource == DATASOURCES[-1]:
+            self._chains = self._expanded
+        try:
+            return decide(self, acl, datasource)
+        finally:
+            self._chains = chains
+
+    AclStep._with_decision = with_users  # type: ignore[method-assign]
 
 
 def _run_once(folder: Path) -> None:
@@ -123,6 +144,16 @@ def _without_descendants() -> None:
     vars(acl_store)["write_changed"] = lambda *_arguments, **_named: None
 
 
+def _without_new_parents() -> None:
+    begin = "WHERE number > :after AND acl IS NOT x'C0'"
+    assert begin in kept_acls._CHANGED
+    vars(kept_acls)["_CHANGED"] = kept_acls._CHANGED.replace(begin, f"{begin} AND FALSE")
+
+
+def _without_groups() -> None:
+    AclMapping._replaces_groups = lambda *_arguments: False  # type: ignore[method-assign]
+
+
 def _without_versions() -> None:
     def with_one_version(blocks: Iterable[bytes], first: int, *_more: object) -> Iterator[bytes]:
         """Give all records of a run one version."""
@@ -140,6 +171,8 @@ def _without_tightening() -> None:
 MUTANTS = {
     "withholding": _without_withholding,
     "descendants": _without_descendants,
+    "new-parents": _without_new_parents,
+    "groups": _without_groups,
     "versions": _without_versions,
     "tightening": _without_tightening,
 }

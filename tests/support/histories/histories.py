@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from feedferry.pipelines.serve.cluster.rehearsal_cluster import RehearsalCluster
 from feedferry.testing import scripted_server
 from support.forks import forks
-from support.histories.changes import Change, Join, Night, Put, Rename, applied
+from support.histories.changes import Change, Join, Night, Put, Regroup, Rename, Replace, applied
 from support.histories.observed_index import Backend, ObservedIndex, stand_in
 from support.histories.random_nights import RandomNights, first_state
 from support.histories.simulation import Figures, Simulation, ViolationError
@@ -113,7 +113,12 @@ def _last_nights(nights: Sequence[Night], fails: Fails) -> list[Night]:
 def _load(state: SourceState) -> Night:
     """Return a night after which a source has a state."""
     changes: list[Change] = [Rename(table=state.table)]
+    changes.append(Replace(replaces_groups=state.replaces_groups))
     changes += (Join(login=name, groups=login.groups) for name, login in state.logins.items())
+    changes += (
+        Regroup(group=group, members=members, is_damaged=group in state.unknown_groups)
+        for group, members in state.groups.items()
+    )
     for key, item in state.items.items():
         is_acl = not item.is_folder and not item.has_content
         changes.append(

@@ -19,6 +19,7 @@ from support.histories.changes import HOST, Fault, Night, applied, repeated
 from support.histories.source_state import Key, Login, Pair, SourceState
 
 INDEX = "intranet"
+GROUPS_INDEX = f"{INDEX}-groups"
 _MOST_HITS = 500
 _UNAVAILABLE = ScriptedReply(503, b'{"error":{"type":"fault"},"status":503}', "application/json")
 _REFRESHING = ("/_refresh", "/_aliases")
@@ -68,7 +69,8 @@ class ObservedIndex:
     def __init__(self, backend: Backend, *, is_strict: bool) -> None:
         self._backend = backend
         self._is_strict = is_strict
-        self._bodies: dict[str, bytes] = {}
+        self._logins: dict[str, Login] = {}
+        self._bodies: dict[str, bytes] | None = None
         self._faults: list[Fault] = []
         self._late: list[tuple[int, ScriptedRequest]] = []
         self._allowed: set[Pair] = set()
@@ -83,7 +85,7 @@ class ObservedIndex:
     def begin(self, before: SourceState, night: Night) -> None:
         """Begin a night; the rights of log-ins are already those after it."""
         after = applied(before, night)
-        self._bodies = {name: _search(login) for name, login in after.logins.items()}
+        self._logins, self._bodies = after.logins, None
         self._allowed = replace(before, logins=after.logins).permitted()
         self._start = self._refreshed = self.visible()
         self._faults, self._bulks = [*night.faults], 0
@@ -91,11 +93,11 @@ class ObservedIndex:
 
     def allow(self, before: SourceState, night: Night, after: SourceState) -> None:
         """Allow the state after a night, and those that its feeds have on their way there."""
-        permitted = after.permitted()
+        permitted = after.permitted() | after.permitted(groups_of=before)  # replaced at the end
         self._allowed |= permitted
         for put in () if self._is_strict else repeated(before, night):
             between = after.with_item(put.key, before.items[put.key])
-            self._allowed |= between.permitted()
+            self._allowed |= between.permitted() | between.permitted(groups_of=before)
         self._narrowed = {pair for pair in self._start - permitted if pair[1][0] not in night.full}
 
     def __call__(self, request: ScriptedRequest) -> ScriptedReply:
@@ -115,6 +117,8 @@ class ObservedIndex:
     def visible(self) -> set[Pair]:
         """Return who finds which documents."""
         found = set[Pair]()
+        if self._bodies is None:
+            self._bodies = self._with_groups()
         for name, body in self._bodies.items():
             path = f"/{INDEX}/_search?ignore_unavailable=true"
             status, data = self._backend("POST", path, body)
@@ -124,6 +128,22 @@ class ObservedIndex:
                 hits = json.loads(data)["hits"]["hits"]
                 found.update((name, _key(hit["_source"])) for hit in hits)
         return found
+
+    def _with_groups(self) -> dict[str, bytes]:
+        """Return the searches of log-ins with their groups; without an index of groups, none."""
+        bodies = {}
+        for name, login in self._logins.items():
+            tokens = _tokens(login)
+            body = {"query": {"terms": {"user": tokens}}, "size": _MOST_HITS}
+            path = f"/{GROUPS_INDEX}/_search"
+            status, data = self._backend("POST", path, json.dumps(body).encode())
+            self.searches += 1
+            if status != 404:
+                assert status == 200, data
+                hits = json.loads(data)["hits"]["hits"]
+                tokens += [token for hit in hits for token in hit["_source"]["groups"]]
+                bodies[name] = _search(tokens)
+        return bodies
 
     def end(self) -> None:
         """Do the requests that are late."""
@@ -153,7 +173,9 @@ class ObservedIndex:
     def _pass_on(self, request: ScriptedRequest, faults: ItemFaults = NO_FAULTS) -> ScriptedReply:
         status, body = self._backend(request.method, request.path, request.body, faults)
         is_change = request.method == "DELETE" or any(name in request.path for name in _CHANGES)
-        if is_change and self._bodies:
+        if is_change:
+            if GROUPS_INDEX in request.path or "/_aliases" in request.path:
+                self._bodies = None
             self._check(request)
         return ScriptedReply(status, body, "application/json")
 
@@ -173,13 +195,18 @@ class ObservedIndex:
             self.findings.append(Finding(text, tuple(sorted(wider)), where))
 
 
-def _search(login: Login) -> bytes:
-    """Return the body of a search of an application for a user."""
+def _tokens(login: Login) -> list[str]:
+    """Return the tokens of a log-in, without the groups of groups feeds."""
     names, groups = (
         [Member(name=name, scope=scope, namespace=namespace) for namespace, name in sorted(held)]
         for scope, held in ((Scope.USER, login.names), (Scope.GROUP, login.groups))
     )
-    query = {"bool": {"filter": access.search_filter(access.tokens_of([*names, *groups]))}}
+    return [*access.tokens_of([*names, *groups])]
+
+
+def _search(tokens: list[str]) -> bytes:
+    """Return the body of a search of an application for a user."""
+    query = {"bool": {"filter": access.search_filter(tokens)}}
     fields = ["url", "datasource"]
     return json.dumps({"query": query, "size": _MOST_HITS, "_source": fields}).encode()
 

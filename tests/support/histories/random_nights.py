@@ -13,9 +13,13 @@ from support.histories.changes import (
     Join,
     Night,
     Put,
+    Regroup,
     Rename,
+    Replace,
 )
+from support.histories.groups_feeds import in_directory
 from support.histories.source_state import (
+    Group,
     Item,
     Key,
     Login,
@@ -28,7 +32,19 @@ from support.histories.source_state import (
 USERS = ("alice", "bob", "carol", "Dave", "erin")
 MAPPED = USERS[:3]
 GROUPS = ("staff", "board", "temps")
+FED_GROUPS = (
+    ("Default", "team-a"),
+    ("Default", "team-b"),
+    ("sp", "team-c"),
+    ("Default", "crew-a"),
+    ("Default", "Crew-b"),
+)
+"""The groups of groups feeds."""
+
 IN_SP = ("alice", "erin")
+KINDS = ("folder", "new-folder", "new", "acl", "content", "delete", "prune", "move")
+"""What changes of items."""
+
 MOST_DOCUMENTS = 24
 MOST_FOLDERS = 10
 OPERATIONS = 400
@@ -54,6 +70,7 @@ class RandomNights:
     def first(self, state: SourceState) -> Night:
         """Return a night that loads a tree."""
         changes: list[Change] = [Join(login=name, groups=self._groups()) for name in USERS]
+        changes += [Regroup(group=group, members=self._members(group)) for group in FED_GROUPS]
         for count, is_folder in ((6, True), (12, False)):
             for _ in range(count):
                 put = self._new(state, is_folder=is_folder)
@@ -65,9 +82,16 @@ class RandomNights:
         """Return a night; `listed` are documents that are rejected or withheld."""
         choice = self._choice
         changes = self._changes(state, listed)
-        if choice.random() < 0.04:
+        if choice.random() < 0.1:
             turned = choice.sample(MAPPED, 2)
-            changes.insert(0, Rename(table=dict(zip(turned, reversed(turned), strict=True))))
+            table = dict(zip(turned, reversed(turned), strict=True))
+            changes.insert(0, Rename(table=table, resends=choice.random() < 0.4))
+        if choice.random() < 0.05:
+            changes.insert(0, Replace(replaces_groups=not state.replaces_groups))
+        has_full_groups = choice.random() < 0.05
+        if has_full_groups and choice.random() < 0.5:
+            held = [group for group in sorted(state.groups) if in_directory(group)]
+            changes += [Regroup(group=group, members=None) for group in held[1:2]]
         full = frozenset[str]()
         if choice.random() < 0.12:
             full = frozenset([choice.choice(DATASOURCES)])
@@ -77,6 +101,7 @@ class RandomNights:
         return Night(
             changes=tuple(changes),
             full=full,
+            has_full_groups=has_full_groups,
             faults=tuple(self._faults()),
             kills=tuple(kills),
             is_fresh=choice.random() < 0.2,
@@ -85,11 +110,14 @@ class RandomNights:
 
     def _changes(self, state: SourceState, listed: frozenset[Key]) -> list[Change]:
         choice, changes = self._choice, dict[Key, list[Change]]()
+        joins: list[Change] = []
         for key in sorted(listed):
             item = state.items.get(key)
             if item is not None and choice.random() < 0.6:
                 changes[key] = [Put(key=key, item=item)]
-        joins = list[Change]()
+        for group in sorted(state.unknown_groups):
+            if choice.random() < 0.7:
+                joins.append(Regroup(group=group, members=state.groups[group]))
         for _ in range(choice.randrange(1, 6)):
             for change in self._change(state):
                 if isinstance(change, Put | Delete):
@@ -103,11 +131,15 @@ class RandomNights:
         folders = [key for key, item in state.items.items() if item.is_folder]
         documents = [key for key, item in state.items.items() if not item.is_folder]
         kind = choice.choices(
-            ("folder", "new-folder", "new", "acl", "content", "delete", "prune", "move", "join"),
-            (5, 1, 2, 4, 2, 1, 0.4, 1, 1.5),
+            (*KINDS, "join", "regroup"),
+            (5, 1, 2, 4, 2, 1, 0.4, 1, 1.5, 2),
         )[0]
         if kind == "join":
             yield Join(login=choice.choice(USERS), groups=self._groups())
+        elif kind == "regroup":
+            group = choice.choice(FED_GROUPS)
+            is_damaged = not in_directory(group) and choice.random() < 0.1
+            yield Regroup(group=group, members=self._members(group), is_damaged=is_damaged)
         elif kind == "folder" and folders:
             key = choice.choice(folders)
             yield self._put(state, key, replace(state.items[key], acl=self._acl(state, key)))
@@ -137,7 +169,9 @@ class RandomNights:
             sends = "acl" if self._choice.random() < 0.5 else "all"
             acl = self._acl(state, key)
             is_public = not item.is_alone and sends == "all" and self._choice.random() < 0.1
-            yield self._put(state, key, replace(item, acl=None if is_public else acl), sends=sends)
+            is_alone = item.is_alone or sends == "acl"  # a document without an ACL takes it
+            changed = replace(item, acl=None if is_public else acl, is_alone=is_alone)
+            yield self._put(state, key, changed, sends=sends)
 
     def _new(self, state: SourceState, *, is_folder: bool) -> Put:
         choice = self._choice
@@ -211,7 +245,14 @@ class RandomNights:
 
     def _principal(self) -> Named:
         choice = self._choice
-        is_group = choice.random() < 0.4
+        is_group = choice.random() < 0.45
+        if is_group and choice.random() < 0.5:
+            namespace, name = choice.choice(FED_GROUPS)
+            denies, any_case = choice.random() < 0.25, choice.random() < 0.2
+            name = name.upper() if any_case else name
+            return Named(
+                name=name, is_group=True, denies=denies, any_case=any_case, namespace=namespace
+            )
         name = choice.choice(GROUPS if is_group else USERS)
         any_case = name not in MAPPED and choice.random() < 0.3
         if name not in MAPPED and choice.random() < 0.3:
@@ -223,6 +264,22 @@ class RandomNights:
             any_case=any_case,
             namespace="sp" if choice.random() < 0.1 else "Default",
         )
+
+    def _members(self, group: Group) -> tuple[Named, ...]:
+        """Return users and groups, some of which have the group as a member."""
+        choice = self._choice
+        users = choice.sample(USERS, choice.choices(range(4), (1, 3, 2, 1))[0])
+        others = [other for other in FED_GROUPS if other != group]
+        inner = choice.sample(others, choice.choices(range(3), (5, 3, 1))[0])
+        members = [Named(name=name, any_case=name not in MAPPED) for name in users]
+        members += [
+            Named(name=name, is_group=True, namespace=namespace) for namespace, name in inner
+        ]
+        if choice.random() < 0.2:
+            members.append(Named(name=choice.choice(GROUPS), is_group=True))
+        if choice.random() < 0.1:
+            members.append(Named(name="alice", namespace="sp"))
+        return tuple(members)
 
     def _groups(self) -> frozenset[tuple[str, str]]:
         choice = self._choice

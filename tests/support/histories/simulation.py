@@ -5,9 +5,20 @@ from pathlib import Path
 
 import msgspec
 
+from feedferry.transforms.steps.kept_acls import CHANGED_ACLS
 from support.forks import Forks
-from support.histories.changes import HOST, Night, Put, Rename, applied, feeds, is_sent
-from support.histories.observed_index import INDEX, Finding, ObservedIndex
+from support.histories.changes import (
+    HOST,
+    Night,
+    Put,
+    Rename,
+    applied,
+    feeds,
+    is_sent,
+    resends,
+)
+from support.histories.groups_feeds import groups_feeds, groups_text
+from support.histories.observed_index import GROUPS_INDEX, INDEX, Finding, ObservedIndex
 from support.histories.source_state import Key, SourceState
 
 JOB = "nights.yaml"
@@ -15,9 +26,11 @@ MOST_RUNS = 12
 _JOB_TEXT = """\
 version: 1
 job: nights
-source: {{type: gsa-feed, path: ["feeds/*.xml"]}}
-transform: [{{principals: {{table: names.csv, groups: false}}}}]
-target: {{type: opensearch, url: "{url}/{index}"}}
+source: {{type: feeds, path: ["feeds/*"]}}
+transform:
+  - principals: {{table: names.csv, groups: false}}
+  - acl: {acl}
+target: {{type: opensearch, url: "{url}/{index}", groups_index: {groups}}}
 chunk: {{max_records: 4}}
 keep: {{runs: 2}}
 """
@@ -53,6 +66,7 @@ class Simulation:
         self.figures = Figures()
         self.listed = frozenset[Key]()
         self._after = SourceState()
+        self._url = url
         write_job(folder, url)
 
     def night(self, before: SourceState, night: Night) -> SourceState:
@@ -60,6 +74,7 @@ class Simulation:
         after = self._after = applied(before, night)
         if any(isinstance(change, Rename) for change in night.changes):
             _write_table(self._folder, after.table)
+        write_settings(self._folder, self._url, after)
         earlier = self._run_folders()
         self._index.begin(before, night)
         self._run_until_done(before, night)
@@ -69,7 +84,7 @@ class Simulation:
         sent = {
             change.key for change in night.changes if isinstance(change, Put) and is_sent(change)
         }
-        if any(isinstance(change, Rename) for change in night.changes):
+        if resends(night):
             sent |= {*after.items}
         sent |= {key for key in after.items if key[0] in night.full}
         self.listed = frozenset((self.listed - sent | listed) & after.items.keys())
@@ -140,12 +155,18 @@ def _text_of(finding: Finding) -> str:
 
 
 def _listed(run: Path) -> set[Key]:
-    """Return the documents that a run or its push states that no user finds."""
+    """Return the documents that a run or its push states that no user finds.
+
+    Those that wait for a parent, or whose ACL came in an earlier run, are left out: they are found
+    as soon as their chain permits it.
+    """
     found = set[Key]()
     for path in run.rglob("withheld.csv"):
         with path.open(encoding="utf-8", newline="") as lines:
             found |= {
-                (row["datasource"], row["url"].removeprefix(HOST)) for row in csv.DictReader(lines)
+                (row["datasource"], row["url"].removeprefix(HOST))
+                for row in csv.DictReader(lines)
+                if row["code"] != "acl-chain-waiting" and CHANGED_ACLS not in row["where"]
             }
     return found
 
@@ -153,18 +174,32 @@ def _listed(run: Path) -> set[Key]:
 def write_job(folder: Path, url: str) -> None:
     """Write a job that reads feeds and a table of names, and pushes to a server."""
     (folder / "feeds").mkdir()
-    (folder / JOB).write_text(_JOB_TEXT.format(url=url, index=INDEX), "utf-8")
+    (folder / "groups.xml").write_text(groups_text(SourceState(), ()), "utf-8")
+    write_settings(folder, url, SourceState())
     _write_table(folder, {})
+
+
+def write_settings(folder: Path, url: str, state: SourceState) -> None:
+    """Write the file of the job."""
+    acl = "{mode: decision, groups: groups.xml}" if state.replaces_groups else "decision"
+    text = _JOB_TEXT.format(url=url, index=INDEX, groups=GROUPS_INDEX, acl=acl)
+    (folder / JOB).write_text(text, "utf-8")
 
 
 def write_feeds(
     folder: Path, before: SourceState, night: Night, *, is_corrected: bool = False
 ) -> None:
-    """Write the feeds of a night in place of those that are there; there is at least one."""
+    """Write the feeds of a night in place of those that are there; there is at least one.
+
+    Besides, there is a file with all groups.
+    """
     for path in (folder / "feeds").iterdir():
         path.unlink()
-    for name, text in feeds(before, night, is_corrected=is_corrected):
-        (folder / "feeds" / name).write_text(text, "utf-8")
+    after = applied(before, night, is_corrected=is_corrected)
+    (folder / "groups.xml").write_text(groups_text(after, sorted(after.groups)), "utf-8")
+    for write in (feeds, groups_feeds):
+        for name, text in write(before, night, is_corrected=is_corrected):
+            (folder / "feeds" / name).write_text(text, "utf-8")
     if not any((folder / "feeds").iterdir()):
         head = "<datasource>docs</datasource><feedtype>incremental</feedtype>"
         text = f"<gsafeed><header>{head}</header><group></group></gsafeed>"

@@ -63,19 +63,30 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 1
 
 
+Group = tuple[str, str]
+"""The namespace and the name of a group."""
+
+
 class Login(msgspec.Struct, frozen=True, kw_only=True):
     """A user; each name and group has a namespace."""
 
     names: tuple[tuple[str, str], ...]
-    groups: frozenset[tuple[str, str]] = frozenset()
+    groups: frozenset[Group] = frozenset()
 
 
 class SourceState(msgspec.Struct, frozen=True, kw_only=True):
-    """All items; log-ins by their names; the new names of users that a table states."""
+    """All items; log-ins by their names; the new names of users that a table states.
+
+    The `groups` of groups feeds have members. If one of them is not known, no user can search. A
+    job that `replaces_groups` does so where a decision has too many parts otherwise.
+    """
 
     items: dict[Key, Item] = {}
     logins: dict[str, Login] = {}
     table: dict[str, str] = {}
+    groups: dict[Group, tuple[Named, ...]] = {}
+    unknown_groups: frozenset[Group] = frozenset()
+    replaces_groups: bool = False
 
     def with_item(self, key: Key, item: Item | None) -> "SourceState":
         items = {**self.items}
@@ -89,14 +100,33 @@ class SourceState(msgspec.Struct, frozen=True, kw_only=True):
             if not item.is_folder and item.has_content:
                 yield key
 
-    def permitted(self) -> set[Pair]:
-        """Return the log-ins and documents of which the source permits one to see the other."""
+    def permitted(self, *, groups_of: "SourceState | None" = None) -> set[Pair]:
+        """Return the log-ins and documents of which the source permits one to see the other.
+
+        The groups of groups feeds may be those of another state.
+        """
+        held = groups_of or self
+        if held.unknown_groups:
+            return set()
+        logins = {name: held._with_groups(login) for name, login in self.logins.items()}
         return {
             (name, key)
             for key in self.documents()
-            for name, login in self.logins.items()
+            for name, login in logins.items()
             if self._permits(login, key)
         }
+
+    def _with_groups(self, login: Login) -> Login:
+        """Return a log-in with the groups that have it, or one of its groups, as a member."""
+        while True:
+            more = {
+                group
+                for group, members in self.groups.items()
+                if any(self._names(member, login) for member in members)
+            }
+            if more <= login.groups:
+                return login
+            login = replace(login, groups=login.groups | more)
 
     def _permits(self, login: Login, key: Key) -> bool:
         item = self.items[key]

@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
-from feedferry.schemas.acl import Inheritance
-from feedferry.schemas.errors import ConfigError, FatalError, StoppedError
+from feedferry.schemas.acl import WAITING, Inheritance
+from feedferry.schemas.errors import ConfigError, StoppedError
 from feedferry.schemas.feed import FeedHeader
+from feedferry.schemas.record import Action, Record
 from feedferry.schemas.reject import Filtered
 from feedferry.transforms.formats import ReadResult
 from feedferry.transforms.steps.kept_acls import (
@@ -415,6 +417,25 @@ def test_a_part_without_a_url_makes_kept_parents_doubtful_in_later_runs(tmp_path
     assert job.run(child("d/x", "d/")) == ["bob"]
 
 
+def test_doubts_that_are_settled_make_parents_unknown_until_they_are_stated(tmp_path: Path) -> None:
+    job = Nights(tmp_path)
+    job.run(folder("d/", "ann"), folder("e/", "ann"), child("e/x", "e/"))
+    items = folder("d/", "bob"), rejected(None), child("d/x", "d/"), document("y")
+    assert job.run(*items, settles_doubts=True) == ["acl-chain-broken", "public"]
+    assert job.changed() == {}
+    assert job.run(child("d/z", "d/"), child("e/z", "e/")) == ["acl-chain-broken"] * 2
+    assert job.run(folder("d/", "bob"), child("d/z", "d/")) == ["bob"]
+    assert job.changed() == {("docs", "d/x"): "bob"}
+
+
+def test_an_acl_that_is_stated_after_such_a_part_is_newer_though_others_were_not_kept(
+    tmp_path: Path,
+) -> None:
+    job = Nights(tmp_path)
+    job.run(folder("d/", "ann"), document("x"), document("y"), rejected(None))
+    assert job.run(folder("d/", "bob"), child("d/x", "d/")) == ["bob"]
+
+
 def test_two_steps_that_resolve_acls_are_refused_in_a_job(tmp_path: Path) -> None:
     job = Nights(tmp_path, f"- acl: effective\n{DECISION}")
     with pytest.raises(ConfigError, match="2 steps acl in a job"):
@@ -495,6 +516,57 @@ def test_a_file_without_kept_acls_is_refused(damage: str, tmp_path: Path) -> Non
     else:
         with closing(sqlite3.connect(job.store)) as database:
             database.execute("PRAGMA user_version = 9")
-    fix = "feedferry state clear removes it; then send all ACLs and documents again"
-    with pytest.raises(FatalError, match=rf"state.acls: .*; expected .*: {fix}"):
+    fix = r"feedferry state clear \S+/state.acls removes it; then send all ACLs and documents again"
+    with pytest.raises(ConfigError, match=rf"state.acls: .*; expected .*: {fix}"):
         job.run(document("x"))
+
+
+VERSION_2 = """
+PRAGMA user_version = 2;
+CREATE TABLE acls (
+    url TEXT, datasource TEXT, acl BLOB, alone INTEGER, is_parent INTEGER, number INTEGER,
+    is_incremental INTEGER, origin TEXT, parent TEXT, feed INTEGER, place INTEGER,
+    PRIMARY KEY (url, datasource)
+) WITHOUT ROWID;
+CREATE TABLE feeds (number INTEGER PRIMARY KEY, run TEXT, source TEXT, UNIQUE (run, source));
+CREATE TABLE doubts (number INTEGER, reject BLOB);
+CREATE TABLE job_datasources (name TEXT PRIMARY KEY) WITHOUT ROWID
+"""
+
+
+def test_a_file_of_the_version_before_is_read(tmp_path: Path) -> None:
+    job = Nights(tmp_path)
+    job.run(folder("d/", "ann"), child("d/x", "d/"), folder("e/", "ann"), child("e/x", "e/"))
+    exported = [*read_kept(job.store)]
+    job.store.unlink()
+    with closing(sqlite3.connect(job.store)) as database, database:
+        database.executescript(VERSION_2)
+        database.execute("INSERT INTO feeds VALUES (1, 'run-1', 'docs-incremental.xml')")
+        database.execute("INSERT INTO job_datasources VALUES ('docs')")
+        for item in exported:
+            values = (item.url, msgspec.msgpack.encode(item.acl), item.alone, item.is_parent)
+            above = item.acl and item.acl.inherit_from
+            row = (*values[:1], "docs", *values[1:], item.number, False, None, above, 1, 0)
+            database.execute(f"INSERT INTO acls VALUES ({', '.join('?' * 11)})", row)
+    assert [*read_kept(job.store)] == exported
+    job.run(folder("d/", "bob"), folder("e/", "ann"))
+    assert job.changed() == {("docs", "d/x"): "bob"}
+    with closing(sqlite3.connect(job.store)) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (3,)
+    assert origins(tmp_path / "run-2" / REPLACED_ACLS) == {
+        "d/": ("ann", "run-1", "docs-incremental.xml", 0)
+    }
+
+
+def test_an_acl_is_kept_with_all_that_it_states(tmp_path: Path) -> None:
+    job, above = Nights(tmp_path), Inheritance.CHILD_OVERRIDES
+    stated = {
+        "a": own_acl("ann", alone=True, inheritance=above, inherit_fragment="f"),
+        "b": own_acl("ann", alone=True, parent="d/", inherit_fragment="f"),
+        "c": replace(own_acl("ann", alone=True), inherit_from=f" {HOST}zü "),
+        "d": replace(own_acl("ann", alone=True, parent="d/"), withholds=True),
+        "e": own_acl("ann", alone=True, parent="d/", decision=WAITING),
+    }
+    records = [Record(url=HOST + at, action=Action.UPDATE, acl=acl) for at, acl in stated.items()]
+    job.run(*records)
+    assert {item.url.removeprefix(HOST): item.acl for item in read_kept(job.store)} == stated

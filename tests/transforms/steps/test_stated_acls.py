@@ -13,13 +13,12 @@ from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.record import Action, Provenance, Record
 from feedferry.transforms.steps import Steps, read_steps
 from feedferry.transforms.steps.kept_acls import replace_kept
+from feedferry.transforms.steps.stated.acl_bytes import packed, unpacked
 from feedferry.transforms.steps.stated.acl_mapping import AclMapping
 from feedferry.transforms.steps.stated.stated_log import (
     STATED,
     StatedLog,
-    packed,
     read_stated,
-    unpacked,
 )
 from feedferry.transforms.steps.stated.stated_store import (
     is_mapping_changed,

@@ -85,7 +85,8 @@ class PushProgress:
     """Counts settled bytes and records, and passes messages for the operator to `notify`.
 
     `has_earlier` says that what earlier pushes settled is counted before the push begins. `backlog`
-    is the last answer of the appliance. A display in another thread may read it.
+    is the last answer of the appliance, `step` what it does before the first chunk. A display in
+    another thread may read them.
     """
 
     def __init__(self, notify: Callable[[str], None]) -> None:
@@ -94,6 +95,7 @@ class PushProgress:
         self.bytes = self.records = self.rejects = self.accepted_rejects = 0
         self.backlog: int | None = None
         self.has_earlier = False
+        self.step = ""
 
     def add_earlier(self, outcomes: Iterable[ChunkOutcome]) -> None:
         """Count what earlier pushes settled, unless it is counted."""

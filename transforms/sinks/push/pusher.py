@@ -408,7 +408,7 @@ class Pusher:
         and BusyError if another push has the folder or the datasource. Any later end of the push is
         stated in the account; a push that is started again continues.
         """
-        settings, started = self._settings, time.monotonic()
+        settings, progress, started = self._settings, self._progress, time.monotonic()
         planned = plan_chunks(manifest, settings)
         with ExitStack() as claims:
             receipts = claims.enter_context(Receipts(folder, planned, settings, disk=self._disk))
@@ -427,22 +427,22 @@ class Pusher:
             if remaining:
                 claim()
             known = load_known_rejects(settings.accepted_rejects)
-            self._progress.add_earlier(earlier)
+            progress.add_earlier(earlier)
             if known:
                 refused = (reject for outcome in earlier for reject in rejects_of(outcome, root))
                 accepted = sum(entry_of(reject) in known for reject in refused)
-                self._progress.add(size=0, records=0, rejects=0, accepted=accepted)
+                progress.add(size=0, records=0, rejects=0, accepted=accepted)
             sender = ChunkSender(
                 settings=settings,
                 client=self.client,
                 gate=self._gate,
                 receipts=receipts,
                 root=root,
-                progress=self._progress,
+                progress=progress,
                 known_rejects=known,
             )
             steps = RunSteps(receipts.steps, receipts.add, claim=claim)
-            session = PushSession(settings, self.client, self._gate, steps=steps)
+            session = PushSession(settings, self.client, self._gate, steps=steps, progress=progress)
             session.chunks, session.root, session.folder = planned, root, folder
             error: Exception | None = None
             try:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from feedferry.schemas.account import Chunk
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.lazy_sequence import LazySequence
-from feedferry.schemas.receipt import ChunkState, Receipt, StepReceipt
+from feedferry.schemas.receipt import NARROW, ChunkState, Receipt, StepReceipt
 from feedferry.transforms.sinks.push.outcome import ChunkOutcome, outcome_of
 from feedferry.transforms.sinks.push.push_plan import PlannedChunks
 from feedferry.transforms.sinks.push.settings import PushSettings
@@ -54,6 +54,18 @@ def read_receipts(folder: Path) -> Iterator[Receipt]:
     """Yield the receipts of the last push or replay; raise FatalError at a damaged line."""
     entries = _journal_in(_last_file(folder)).read()
     return (entry for entry in entries if isinstance(entry, Receipt))
+
+
+def has_sent(folder: Path) -> bool:
+    """Whether a push or a replay may have changed documents; FatalError as in `read_receipts`.
+
+    Receipts of steps that prepare a run are there before a limit stops it.
+    """
+    return any(
+        entry.step == NARROW if isinstance(entry, StepReceipt) else isinstance(entry, Receipt)
+        for path in folder.glob("receipts-*.jsonl")
+        for entry in _journal_in(path).read()
+    )
 
 
 def _last_file(folder: Path) -> Path:

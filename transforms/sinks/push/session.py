@@ -23,6 +23,7 @@ from feedferry.transforms.sinks.push.model import (
     ResponseMeaning,
     open_chunk_file,
 )
+from feedferry.transforms.sinks.push.outcome import PushProgress
 from feedferry.transforms.sinks.push.settings import PushSettings
 from feedferry.transforms.sinks.push.throttle.gate import SendGate
 from feedferry.transforms.sinks.push.wire.body import RequestBody
@@ -131,8 +132,10 @@ class PushSession:
         gate: SendGate,
         *,
         steps: RunSteps,
+        progress: PushProgress | None = None,
     ) -> None:
         self._settings, self._client, self._gate, self._steps = settings, client, gate, steps
+        self._progress = progress
 
     @property
     def appliance(self) -> Appliance:
@@ -149,7 +152,15 @@ class PushSession:
 
     def step(self, name: str, action: Callable[[], str]) -> str:
         """Do a step, unless an earlier push has done it; return its reply."""
-        return self._steps.run(name, action)
+        try:
+            return self._steps.run(name, action)
+        finally:
+            self.show("")
+
+    def show(self, progress: str) -> None:
+        """Show the progress of a step, until the step ends."""
+        if self._progress is not None:
+            self._progress.step = progress
 
     def send(
         self,

@@ -5,11 +5,13 @@ from hashlib import blake2b
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from feedferry.schemas.account import SpanFile
-from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from feedferry.schemas.acl import Acl
 from feedferry.schemas.feed import FULL
 from feedferry.schemas.record import DELETIONS, Action, Provenance, Record
+from feedferry.transforms.steps.stated.acl_bytes import packed
 from feedferry.transforms.steps.stated.acl_mapping import AclMapping
 from feedferry.transforms.steps.step import StepResult, with_acl
 from feedferry.transforms.storage.atomic import AtomicFile, paths_of, read_lines
@@ -18,36 +20,18 @@ STATED = ".stated.jsonl"
 """The suffix of the list of a span."""
 
 GONE, PATTERN, FULL_FEED = 0, -1, -2
+UNKNOWN = -3
+"""The key of an ACL that is not known any more."""
+
 _KEYS = 65_536
 _BLOCK = 1024
-_INHERITANCES = (None, *Inheritance)
-_PLACES = {inheritance: place for place, inheritance in enumerate(_INHERITANCES)}
-_CASES = (None, True, False)
-_CASE_PLACES = {None: 0, True: 1, False: 2}
-
-
-class StatedPrincipal(msgspec.Struct, frozen=True, array_like=True):
-    """A principal, with all that its name does not say as one number."""
-
-    name: str
-    kind: int
-    namespace: str | None
-
-
-class StatedAcl(msgspec.Struct, frozen=True, array_like=True):
-    """An ACL in few bytes."""
-
-    inheritance: int
-    parent: str | None
-    fragment: str | None
-    principals: tuple[StatedPrincipal, ...]
 
 
 class StatedAclRow(msgspec.Struct, frozen=True, array_like=True):
     """An ACL in bytes by a key of both, with the digest of what the steps make of it."""
 
     key: int
-    acl: bytes
+    acl: bytes | None
     mapped: bytes
 
 
@@ -63,54 +47,6 @@ class StatedBlock(msgspec.Struct, frozen=True, array_like=True):
     urls: list[str]
     keys: list[int]
     acls: list[StatedAclRow]
-
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(StatedAcl).decode
-
-
-def packed(acl: Acl) -> bytes:
-    """Return an ACL in few bytes; `unpacked` gives it back, as no ACL alone."""
-    return _encode(
-        StatedAcl(
-            _PLACES[acl.inheritance],
-            acl.inherit_from,
-            acl.inherit_fragment,
-            tuple(map(_pack, acl.principals)),
-        )
-    )
-
-
-def unpacked(data: bytes) -> Acl:
-    acl = _decode(data)
-    return Acl(
-        inheritance=_INHERITANCES[acl.inheritance],
-        inherit_from=acl.parent,
-        inherit_fragment=acl.fragment,
-        principals=tuple(map(_unpack, acl.principals)),
-    )
-
-
-def _pack(principal: Principal) -> StatedPrincipal:
-    kind = (
-        (principal.scope is Scope.GROUP)
-        + 2 * (principal.access is Access.DENY)
-        + 4 * principal.unqualified
-        + 8 * _CASE_PLACES[principal.case_sensitive]
-    )
-    return StatedPrincipal(principal.name, kind, principal.namespace)
-
-
-def _unpack(stated: StatedPrincipal) -> Principal:
-    kind = stated.kind
-    return Principal(
-        name=stated.name,
-        scope=Scope.GROUP if kind & 1 else Scope.USER,
-        access=Access.DENY if kind & 2 else Access.PERMIT,
-        namespace=stated.namespace,
-        case_sensitive=_CASES[kind >> 3],
-        unqualified=bool(kind & 4),
-    )
 
 
 class StatedLog:
@@ -144,6 +80,17 @@ class StatedLog:
         for item in items:
             if isinstance(item, Record):
                 self._add(before, item)
+
+    def add_undecided(self, before: Record, url: str) -> None:
+        """Add a record whose URL and ACL the steps have accepted, but have not decided about.
+
+        A document without an ACL states none of its own; the one that arrived alone stays.
+        """
+        if before.provenance is not self._feed:
+            self._enter(before.provenance)
+        if (stated := with_acl(before).acl) is not None:
+            key = self._keys.get(stated)
+            self._state(url, self._store(stated) if key is None else key)
 
     def forget(self, urls: Iterable[str], datasource: str | None) -> None:
         """Add documents that are set aside: they are hidden, and no new name opens them again."""
@@ -196,7 +143,7 @@ class StatedLog:
         if len(block.keys) == _BLOCK:
             self._write()
 
-    def _store(self, stated: Acl, item: Record) -> int:
+    def _store(self, stated: Acl, item: Record | None = None) -> int:
         """Add an ACL; return its key."""
         if len(self._keys) == _KEYS:
             self._keys.clear()
@@ -213,8 +160,12 @@ class StatedLog:
             self._block = StatedBlock(block.datasource, [], [], [])
 
 
-def stated_row(acl: Acl, mapped: bytes) -> StatedAclRow:
-    """Return an ACL and the digest of its mapped form with their key, which is not 0."""
+def stated_row(acl: Acl | None, mapped: bytes) -> StatedAclRow:
+    """Return an ACL and the digest of its mapped form with their key, which is above 0 if known."""
+    if acl is None:
+        return StatedAclRow(UNKNOWN, None, mapped)
+    if acl.alone or acl.decision or acl.withholds:
+        acl = replace(acl, alone=False, decision=(), withholds=False)
     data = packed(acl)
     digest = blake2b(data + mapped, digest_size=8).digest()
     return StatedAclRow(int.from_bytes(digest, "big") >> 1 or 1, data, mapped)

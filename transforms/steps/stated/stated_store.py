@@ -20,6 +20,7 @@ import msgspec
 from feedferry.schemas.acl import Acl
 from feedferry.schemas.errors import FatalError
 from feedferry.schemas.patterns import sqlite_glob
+from feedferry.transforms.steps.stated.acl_bytes import packed, unpacked
 from feedferry.transforms.steps.stated.acl_mapping import AclMapping
 from feedferry.transforms.steps.stated.group_log import GroupLine
 from feedferry.transforms.steps.stated.group_store import (
@@ -31,11 +32,17 @@ from feedferry.transforms.steps.stated.group_store import (
 from feedferry.transforms.steps.stated.stated_log import (
     GONE,
     PATTERN,
+    UNKNOWN,
     StatedBlock,
     stated_row,
-    unpacked,
 )
-from feedferry.transforms.storage.files.scratch import has_rows, read_scratch, scratch_database
+from feedferry.transforms.storage.files.scratch import (
+    has_rows,
+    has_table,
+    pack_rows,
+    read_scratch,
+    scratch_database,
+)
 
 DOCUMENTS_TABLE = "documents"
 STATED_SCHEMA = f"""
@@ -48,7 +55,8 @@ CREATE TABLE IF NOT EXISTS mappings (digest BLOB)
 """
 """`mapped` is the digest of a mapped ACL, `digest` that of the steps which map all of them."""
 
-_TABLES = ("stated_acls", "documents", "mappings", "groups")
+ACLS_TABLE = "stated_acls"
+TABLES = (ACLS_TABLE, "documents", "mappings", "groups")
 _STAGED_SCHEMA = """
 ATTACH '' AS staged;
 PRAGMA staged.journal_mode = OFF;
@@ -64,15 +72,24 @@ _TAKE_STAGED = (
     f"DELETE FROM documents WHERE stated = {GONE}",
     "DELETE FROM staged.documents",
 )
-_SAME_KEY = "SELECT 1 FROM staged.acls AS new JOIN stated_acls AS old USING (key)"
-_COLLISION = f"{_SAME_KEY} WHERE new.acl <> old.acl LIMIT 1"
+_SAME_KEY = "FROM staged.acls AS new JOIN stated_acls AS old USING (key)"
+_DIFFERENT = (
+    f"SELECT total(new.acl <> old.acl), count(*) {_SAME_KEY}"
+    " WHERE new.acl <> old.acl OR new.mapped <> old.mapped"
+)
 _MAPPED_TWICE = (
     "UPDATE stated_acls SET mapped = ? WHERE key IN"
-    f" ({_SAME_KEY.replace('1', 'key', 1)} WHERE new.mapped <> old.mapped)"
+    f" (SELECT key {_SAME_KEY} WHERE new.mapped <> old.mapped)"
 )
 _BATCH = 10_000
 _COPY_BYTES = 1 << 20
 _UNUSED = "DELETE FROM stated_acls WHERE key NOT IN (SELECT stated FROM documents)"
+_CLEAR = (
+    f"UPDATE documents SET stated = {UNKNOWN}",
+    "DELETE FROM stated_acls",
+    f"INSERT INTO stated_acls SELECT {UNKNOWN}, NULL, x'3F' WHERE EXISTS (SELECT 1 FROM documents)",
+    "UPDATE groups SET stated = NULL, mapped = NULL",
+)
 _UNSURE = b"?"
 """In place of a digest: it is not known with which principals documents were sent."""
 
@@ -90,11 +107,14 @@ class MappedDocument(msgspec.Struct, frozen=True):
 
 
 class StatedDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A document of a job as it is exported; `mapped` is the digest of its mapped ACL."""
+    """A document of a job as it is exported; `mapped` is the digest of its mapped ACL.
+
+    Without an ACL, it is not known.
+    """
 
     url: str
     datasource: str
-    acl: Acl
+    acl: Acl | None
     mapped: bytes
 
 
@@ -118,7 +138,8 @@ def export_stated(path: Path) -> Iterator[StatedDocument]:
     )
     with closing(read_scratch(path)) as kept:
         for url, datasource, acl, mapped in kept.execute(query):
-            yield StatedDocument(url=url, datasource=datasource, acl=unpacked(acl), mapped=mapped)
+            stated = None if acl is None else unpacked(acl)
+            yield StatedDocument(url=url, datasource=datasource, acl=stated, mapped=mapped)
 
 
 def import_stated(
@@ -144,6 +165,17 @@ def has_stated(path: Path) -> bool:
         return has_rows(kept, DOCUMENTS_TABLE) or has_rows(kept, GROUPS_TABLE)
 
 
+def has_mapping(path: Path) -> bool:
+    """Whether a job has kept the stated ACLs of documents that were sent with other principals."""
+    if not path.exists():
+        return False
+    with closing(read_scratch(path)) as kept:
+        if not has_rows(kept, "mappings"):
+            return False
+        [digest] = kept.execute("SELECT digest FROM mappings").fetchone()
+    return bool(digest)
+
+
 def is_mapping_changed(path: Path, mapping: AclMapping | None) -> bool:
     """Whether documents of a job were sent with another mapping of principals."""
     if mapping is None or not has_stated(path):
@@ -159,7 +191,7 @@ def copy_stated(path: Path, kept: sqlite3.Connection) -> None:
         return
     kept.executescript(STATED_SCHEMA)
     kept.execute("ATTACH ? AS job", (str(path),))
-    for table in _TABLES:
+    for table in TABLES:
         kept.execute(f"INSERT INTO {table} SELECT * FROM job.{table}")
     kept.commit()
     kept.execute("DETACH job")
@@ -168,7 +200,7 @@ def copy_stated(path: Path, kept: sqlite3.Connection) -> None:
 def move_stated(source: sqlite3.Connection, kept: sqlite3.Connection) -> None:
     """Copy the tables of the database of a run in which ACLs were mapped again."""
     kept.executescript(STATED_SCHEMA)
-    for table in _TABLES:
+    for table in TABLES:
         rows = source.execute(f"SELECT * FROM {table}")
         places = ", ".join("?" * len(rows.description))
         kept.executemany(f"INSERT INTO {table} VALUES ({places})", rows)
@@ -184,24 +216,23 @@ def map_again(kept: sqlite3.Connection, mapping: AclMapping) -> Iterator[MappedD
     while batch := rows.fetchmany(_BATCH):
         changed = []
         for key, data, before in batch:
-            acl = mapping.mapped(unpacked(data))
+            acl = None if data is None else mapping.mapped(unpacked(data))
             if mapping.digest_of(acl) != before:
-                changed.append((key, acl and msgspec.msgpack.encode(acl), before == b""))
-        if changed:
+                changed.append((key, acl and packed(acl), before == b""))
+        if any(key != UNKNOWN for key, *_ in changed):
             mapping.check_repeatable()
         kept.executemany("INSERT INTO changed VALUES (?, ?, ?)", changed)
-    decode = msgspec.msgpack.Decoder(Acl).decode
     query = (
         "SELECT url, datasource, changed.acl, hidden FROM documents JOIN changed ON stated = key"
         " ORDER BY datasource, url"
     )
     for url, datasource, data, was_hidden in kept.execute(query):
-        acl = None if data is None else decode(data)
+        acl = None if data is None else unpacked(data)
         yield MappedDocument(url, datasource, acl, bool(was_hidden))
     changed_acls = kept.execute("SELECT acl, key FROM changed").fetchall()
     kept.executemany(
         "UPDATE stated_acls SET mapped = ? WHERE key = ?",
-        ((mapping.digest_of(acl and decode(acl)), key) for acl, key in changed_acls),
+        ((mapping.digest_of(acl and unpacked(acl)), key) for acl, key in changed_acls),
     )
     map_groups(kept, mapping)
     _set_mapping(kept, mapping.digest)
@@ -220,11 +251,7 @@ def remember_stated(
     A run that `is_unsure` was abandoned: the target may have its documents, or those before it. All
     of them are kept, and the next run sends their ACLs again.
     """
-    part = path.with_name(f"{path.name}.part")
-    part.unlink(missing_ok=True)
-    if path.exists():
-        with path.open("rb") as source, part.open("wb") as target:
-            shutil.copyfileobj(source, target, _COPY_BYTES)
+    part = copy_part(path, path)
     with closing(scratch_database(STATED_SCHEMA, part)) as kept, kept:
         _Remembering(kept, is_unsure=is_unsure).add(blocks)
         remember_groups(groups, kept)
@@ -235,6 +262,32 @@ def remember_stated(
             _set_mapping(kept, _UNSURE)
         elif kept.execute("SELECT 1 FROM mappings").fetchone() is None:
             _set_mapping(kept, digest)
+        pack_rows(kept)
+    replace_by(part, path)
+
+
+def clear_stated(kept: sqlite3.Connection) -> None:
+    """Make the stated ACLs of all documents unknown, and all groups, until they come again.
+
+    The documents are hidden when names are mapped to others.
+    """
+    if has_table(kept, DOCUMENTS_TABLE):
+        for statement in _CLEAR:
+            kept.execute(statement)
+
+
+def copy_part(before: Path, path: Path) -> Path:
+    """Copy the ACLs of a job, if there are any, to a file that may replace those at `path`."""
+    part = path.with_name(f"{path.name}.part")
+    part.unlink(missing_ok=True)
+    if before.exists():
+        with before.open("rb") as source, part.open("wb") as target:
+            shutil.copyfileobj(source, target, _COPY_BYTES)
+    return part
+
+
+def replace_by(part: Path, path: Path) -> None:
+    """Replace the ACLs of a job by a changed copy, which is on the disk before."""
     with part.open("rb") as written:
         os.fsync(written.fileno())
     os.replace(part, path)
@@ -250,6 +303,7 @@ class _Remembering:
         self._kept = kept
         self._is_unsure = is_unsure
         self._begun = set[str]()
+        self._has_earlier = has_rows(kept, DOCUMENTS_TABLE)
         kept.executescript(_STAGED_SCHEMA)
 
     def add(self, blocks: Iterable[StatedBlock]) -> None:
@@ -265,11 +319,12 @@ class _Remembering:
             kept.executemany(_STAGE, rows)
             self._begun.add(block.datasource)
         self._take_staged()
-        kept.execute(_UNUSED)
+        if self._has_earlier:
+            kept.execute(_UNUSED)
 
     def _add(self, url: str, datasource: str, key: int) -> None:
         """Add one document; an abandoned run may not have sent deletions."""
-        if key > GONE or (not self._is_unsure and key == GONE):
+        if key > GONE or key == UNKNOWN or (not self._is_unsure and key == GONE):
             self._kept.execute(_STAGE, (url, datasource, key))
         elif not self._is_unsure and (key == PATTERN or datasource not in self._begun):
             self._take_staged()
@@ -280,9 +335,11 @@ class _Remembering:
     def _take_staged(self) -> None:
         for statement in _TAKE_STAGED:
             self._kept.execute(statement)
-        if self._kept.execute(_COLLISION).fetchone() is not None:
+        collisions, different = self._kept.execute(_DIFFERENT).fetchone()
+        if collisions:
             raise FatalError("two different ACLs have one hash, so that they cannot be kept")
-        if self._kept.execute(_MAPPED_TWICE, (_UNSURE,)).rowcount:
+        if different:
+            self._kept.execute(_MAPPED_TWICE, (_UNSURE,))
             _set_mapping(self._kept, _UNSURE)
         self._kept.execute("DELETE FROM staged.acls")
 

@@ -34,9 +34,15 @@ def read_scratch(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
 
 
-def has_table(database: sqlite3.Connection, name: str) -> bool:
+def pack_rows(database: sqlite3.Connection) -> None:
+    """Pack the rows of a database into pages: those that were added in order leave a tenth."""
+    database.commit()
+    database.execute("VACUUM main")
+
+
+def has_table(database: sqlite3.Connection, name: str, *, of: str = "main") -> bool:
     """Whether a database has a table, which may be empty."""
-    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+    query = f"SELECT 1 FROM {of}.sqlite_master WHERE type = 'table' AND name = ?"
     return database.execute(query, (name,)).fetchone() is not None
 
 

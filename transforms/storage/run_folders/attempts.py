@@ -167,6 +167,15 @@ class DryAttempt(Attempt):
         return account
 
 
+class StoredDryAttempt(DryAttempt):
+    """A dry attempt that stores the files of its span, for a plan that reads the chunks."""
+
+    def __init__(self, run: Storage, span: Span, *, verify: bool = True, version: str = "") -> None:
+        super().__init__(run, span, verify=verify, version=version)
+        run.make(span.name)
+        self.storage = run.below(span.name)
+
+
 def is_untouched(path: Path, file: SpanFile) -> bool:
     """Whether a file is unchanged since its writer closed it."""
     try:

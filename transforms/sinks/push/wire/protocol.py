@@ -20,6 +20,7 @@ from feedferry.schemas.membership import Member, Membership
 from feedferry.schemas.own_key import Own
 from feedferry.schemas.record import Record
 from feedferry.schemas.share_limit import ShareLimit
+from feedferry.transforms.rules.acl_changes import AccessComparison
 from feedferry.transforms.sinks.push.model import (
     REQUEST_BYTES_LIMIT,
     ApplianceResponse,
@@ -77,21 +78,11 @@ Hide = Callable[[list[tuple[int, str]], ChunkPart, SendContext], tuple[str, Requ
 """Makes a request that shows documents to no user, by their numbers in a chunk and their URLs."""
 
 
-class RunSession(Protocol):
-    """A run at an appliance; `PushSession` is its class.
-
-    The paths of `chunks` are relative to `root`.
-
-    `earlier` is what `begin` has returned for the run before it, of the same client, if each of its
-    requests had a reply: none of them can arrive late. Otherwise it is None.
-    """
+class ComparedRun(Protocol):
+    """A run whose chunks are compared with an appliance, which changes nothing there."""
 
     chunks: Sequence[Chunk]
-    refused: int
-    accepted_refusals: int
-    root: Path
     folder: Path
-    earlier: object
 
     @property
     def appliance(self) -> "Appliance": ...
@@ -102,6 +93,36 @@ class RunSession(Protocol):
     def open(self, chunk: Chunk) -> AbstractContextManager[IO[bytes]]:
         """Open the file of a chunk; raise SourceError if it cannot be read."""
         ...
+
+    def show(self, progress: str) -> None:
+        """Show the progress of a step, until the step ends."""
+        ...
+
+    def request(
+        self,
+        path: str,
+        body: RequestBody | None = None,
+        *,
+        method: str = "GET",
+        is_below_address: bool = True,
+    ) -> ApplianceResponse:
+        """Return a response of any status, as `ApplianceReader` does; it may be sent twice."""
+        ...
+
+
+class RunSession(ComparedRun, Protocol):
+    """A run at an appliance; `PushSession` is its class.
+
+    The paths of `chunks` are relative to `root`.
+
+    `earlier` is what `begin` has returned for the run before it, of the same client, if each of its
+    requests had a reply: none of them can arrive late. Otherwise it is None.
+    """
+
+    root: Path
+    refused: int
+    accepted_refusals: int
+    earlier: object
 
     def step(self, name: str, action: Callable[[], str]) -> str:
         """Do a step, unless an earlier push has done it; return its reply."""
@@ -116,17 +137,6 @@ class RunSession(Protocol):
         is_below_address: bool = True,
     ) -> str:
         """Send a request until it is accepted; return the words of the appliance."""
-        ...
-
-    def request(
-        self,
-        path: str,
-        body: RequestBody | None = None,
-        *,
-        method: str = "GET",
-        is_below_address: bool = True,
-    ) -> ApplianceResponse:
-        """Return a response of any status, as `ApplianceReader` does; it may be sent twice."""
         ...
 
 
@@ -172,7 +182,7 @@ class ApplianceReader(Protocol):
     def pause(self, seconds: float) -> None: ...
 
 
-WriteGroups = Callable[[ApplianceReader, Sequence[Membership] | None], Iterator[str]]
+WriteGroups = Callable[[ApplianceReader, Sequence[Membership] | None, str], Iterator[str]]
 
 
 class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,6 +198,9 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
 
     `exchange` returns what a full feed of a datasource exchanges, in words for a plan.
     `check_feeds` raises TargetError or ConfigError for chunks that no run can send.
+    `compare_access` compares who sees documents before and after a run, which has not begun, and
+    writes the list of changes to its folder. It reads only the lines that `access_lines` yields of
+    those of a chunk.
 
     `begin` prepares the appliance for the chunks of a run, before the first of them is sent, and
     `finish` ends the run when all of them are settled. Both do what they do in steps of the session
@@ -223,8 +236,9 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     in each datasource with the decision that it has.
 
     `takes_groups` returns whether the groups of a job are written to an appliance, too.
-    `write_groups` writes them where they have changed, and yields notices; None in place of groups
-    that are not all known removes them. `find_groups` returns the groups of users and groups.
+    `write_groups` writes those of a job where they have changed, and yields notices; None in place
+    of groups that are not all known removes them. `find_groups` returns the groups of users and
+    groups.
     """
 
     name: str
@@ -247,6 +261,8 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     make_cleanup: Callable[[str], tuple[str, RequestBody]] | None = None
     exchange: Callable[["Appliance", str], str] | None = None
     check_feeds: Callable[["Appliance", Sequence[Chunk]], None] | None = None
+    compare_access: Callable[[ComparedRun], AccessComparison] | None = None
+    access_lines: Callable[[Iterable[bytes]], Iterator[bytes]] | None = None
     begin: Callable[[RunSession], object] | None = None
     finish: Callable[[RunSession], object] | None = None
     list_documents: Callable[[ApplianceReader, str | None], Iterator[ListedDocument]] | None = None

@@ -26,6 +26,7 @@ class Reader:
         self.appliance = replace(parse_target("http://127.0.0.1:9200/docs"), own=options)
         self.requests: list[tuple[str, str]] = []
         self.documents: list[dict[str, object]] = []
+        self.held: dict[str, str] | None = None
         self._replies = {"_bulk": bulk, "_count": {"count": count}}
 
     def request(
@@ -40,7 +41,9 @@ class Reader:
         name = path.partition("?")[0].rpartition("/")[2]
         self.requests.append((method, name if name.startswith("_") else "new"))
         if name == "_mapping":
-            return ApplianceResponse(status=404)
+            held = {"groups-1": {"mappings": {"_meta": {"feedferry": self.held}}}}
+            body_of_index = json.dumps(held).encode()
+            return ApplianceResponse(status=200 if self.held else 404, body=body_of_index, url="u")
         if name == "_bulk" and body is not None:
             self.documents = [json.loads(line) for line in body.before.splitlines()[1::2]]
         return ApplianceResponse(
@@ -69,7 +72,7 @@ WRITING = [
 
 def test_each_member_is_a_document_with_the_tokens_of_its_groups() -> None:
     reader = Reader(DONE, count=2)
-    notices = [*write_groups(reader, GROUPS)]
+    notices = [*write_groups(reader, GROUPS, "nights")]
     assert reader.requests == WRITING
     tokens = ["gs:Default:staff", "gi:Default:staff"]
     assert reader.documents == [
@@ -93,8 +96,20 @@ def test_each_member_is_a_document_with_the_tokens_of_its_groups() -> None:
 def test_an_incomplete_index_is_not_searched(bulk: object, count: int, words: str) -> None:
     reader = Reader(bulk, count)
     with pytest.raises(TargetError, match=words):
-        [*write_groups(reader, GROUPS)]
+        [*write_groups(reader, GROUPS, "nights")]
     assert ("POST", "_aliases") not in reader.requests
+
+
+def test_an_index_of_another_job_is_kept_and_one_without_a_job_is_replaced() -> None:
+    reader = Reader(DONE, count=2)
+    reader.held = {"groups": "digest", "job": "others"}
+    for groups in (GROUPS, None):
+        with pytest.raises(TargetError, match="u: groups of the job 'others'; expected those of"):
+            [*write_groups(reader, groups, "nights")]
+    assert reader.requests == [("GET", "_mapping")] * 2
+    reader.held = {"groups": "digest"}
+    notices = [*write_groups(reader, GROUPS, "nights")]
+    assert notices[0] == "groups: 2 members of groups"
 
 
 @pytest.mark.parametrize("name", ["Groups", "-g", "g*", ""])

@@ -282,6 +282,9 @@ class ClusterSession:
         urls = [stated.first_url, stated.last_url]
         return nullcontext(io.BytesIO(b"".join(map(encoded, urls))))
 
+    def show(self, progress: str) -> None:
+        pass
+
     def step(self, name: str, action: Callable[[], str]) -> str:
         self.steps[name] = self.steps.get(name) or action()
         return self.steps[name]

@@ -22,6 +22,8 @@ RIGHT: dict[str, object] = {
     "/_mapping": {"intranet-docs-1": {"mappings": mapping("docs")}},
     "/_alias": {"intranet-docs-1": {"aliases": {"intranet": {}, "intranet-docs": {}}}},
     TRIAL: {"result": "noop"},
+    "/_count": {"count": 9, "_shards": {"failed": 0}},
+    "/_stats/docs": {"_all": {"primaries": {"docs": {"count": 9}}}},
     DISK: [{"node": "n1", "disk.percent": "40"}, {"node": "n2", "disk.percent": None}],
 }
 
@@ -61,6 +63,12 @@ def test_an_index_that_is_right_has_no_finding() -> None:
     assert [*found] == ["alias", "scripts", "cluster disk"]
     assert {line.level.value for line in found.values()} == {"ok"}
     assert found["cluster disk"].found == "40 % of the disk of n1 is used"
+
+
+def test_documents_that_the_user_does_not_find_are_a_finding() -> None:
+    few = {"count": 5, "_shards": {"failed": 0}}
+    assert lines({"/_count": few})["documents"].found == "the user finds 5 of 9 documents"
+    assert "documents" not in lines({"/_count": few, "/_stats/docs": 403})
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from feedferry.pipelines.serve.cluster.rehearsal_cluster import RehearsalCluster
 from feedferry.schemas.account import Chunk
 from feedferry.schemas.errors import StoppedError, TargetError
+from feedferry.schemas.receipt import NARROW
 from feedferry.schemas.share_limit import ShareLimit
 from feedferry.transforms.access.index_fields import (
     AccessFields,
@@ -28,7 +29,6 @@ from feedferry.transforms.sinks.push.wire.address import parse_target
 from feedferry.transforms.sinks.push.wire.body import RequestBody
 from feedferry.transforms.sinks.push.wire.opensearch.indexes import RunIndexes
 from feedferry.transforms.sinks.push.wire.opensearch.tightening import (
-    NARROW,
     NARROWING,
     forget,
     tighten,
@@ -93,6 +93,7 @@ class Session:
         self.max_widened: ShareLimit | None = None
         self.steps: dict[str, str] = {}
         self.paths: list[str] = []
+        self.shown: list[str] = []
         self.fails_at = "none"
         self._cluster = cluster
         self._body = encoded([line for action in actions for line in action])
@@ -103,6 +104,9 @@ class Session:
 
     def open(self, chunk: Chunk) -> nullcontext[IO[bytes]]:
         return nullcontext(io.BytesIO(self._body))
+
+    def show(self, progress: str) -> None:
+        self.shown.append(progress)
 
     def step(self, name: str, action: Any) -> str:
         if name not in self.steps:
@@ -199,6 +203,9 @@ def test_what_both_decisions_permit_is_sent_before_the_chunks(
         COMPARE: "wider 1, both 1, narrower 2, narrowed 3",
         NARROW: "3 documents",
     }
+    assert session.shown == [
+        *("compare 4 records", "compare 4 of 4 records", "narrow 3 of 3 documents")
+    ]
     assert session.paths == [
         *("-web/_refresh", "-web/_count", "-web/_search"),
         *("-web/_bulk", "-web/_refresh"),

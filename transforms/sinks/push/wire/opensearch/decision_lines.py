@@ -63,6 +63,23 @@ def decisions_of(lines: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
             yield key, UPDATE + stored_decision({} if script is None else script.params.fields)
 
 
+def access_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a body without all that `decisions_of` does not read."""
+    for key, stored in decisions_of(lines):
+        address = _Id(key.decode("utf-8", "surrogatepass"))
+        kind, decision = stored[:1], stored[1:]
+        if kind == DELETION:
+            yield _encode({"delete": address}) + b"\n"
+            continue
+        values = zip(_NAMES, _decode_stored(decision), strict=True)
+        fields = {name: tokens for name, tokens in values if tokens}
+        if kind == DOCUMENT:
+            yield _encode({"index": address}) + b"\n" + _encode(fields) + b"\n"
+        else:
+            script = _AclUpdate(_AclScript(_AclParams(fields)))
+            yield _encode({"update": address}) + b"\n" + _encode(script) + b"\n"
+
+
 def stored_decision(fields: Mapping[str, Tokens]) -> bytes:
     """Return fields as bytes; those of decisions with the same tokens in each field are equal."""
     return _store([fields.get(name, "") for name in _NAMES])

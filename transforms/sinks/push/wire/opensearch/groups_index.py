@@ -8,7 +8,8 @@ It has a document for each member of a group::
 those of its groups included.
 
 Changed groups are written to a new index, which replaces the old one in one request. The mapping of
-an index has the digest of its groups, by which a run finds out whether they have changed.
+an index has the digest of its groups, by which a run finds out whether they have changed, and the
+name of its job: jobs with one index would replace each other's groups in turns.
 """
 
 import re
@@ -29,7 +30,7 @@ from feedferry.transforms.sinks.push.model import ApplianceResponse, ResponseMea
 from feedferry.transforms.sinks.push.wire.body import RequestBody
 from feedferry.transforms.sinks.push.wire.opensearch.index_options import IndexOptions
 from feedferry.transforms.sinks.push.wire.opensearch.json_request import json_body
-from feedferry.transforms.sinks.push.wire.opensearch.mapping import held_mappings
+from feedferry.transforms.sinks.push.wire.opensearch.mapping import Owner, held_mappings
 from feedferry.transforms.sinks.push.wire.opensearch.replies import (
     CountReply,
     SearchReply,
@@ -37,6 +38,7 @@ from feedferry.transforms.sinks.push.wire.opensearch.replies import (
 )
 from feedferry.transforms.sinks.push.wire.opensearch.results import (
     BULK_FILTER,
+    check_index,
     failure,
     judge,
 )
@@ -71,17 +73,18 @@ def check_groups_index(session: RunSession) -> None:
             f"target.groups_index: {name!r}, the name of the indexes of documents; expected another"
             " name"
         )
-    _owned(session.request(f"/{name}/_mapping", is_below_address=False))
+    _owners(session.request(f"/{name}/_mapping", is_below_address=False))
 
 
 def write_groups(
-    reader: ApplianceReader, memberships: Sequence[Membership] | None
+    reader: ApplianceReader, memberships: Sequence[Membership] | None, job: str
 ) -> Iterator[str]:
     """Write the groups of a job where they have changed; yield notices.
 
-    Without groups, the index is removed: requests of applications fail.
+    Without groups, the index is removed: requests of applications fail. Raise TargetError if the
+    index has the groups of another job.
     """
-    index = _GroupsIndex(reader)
+    index = _GroupsIndex(reader, job)
     if memberships is None:
         index.replace_by(None)
         yield f"{index.name}: removed, so that no user is searched for without all groups"
@@ -98,14 +101,18 @@ def write_groups(
 
 
 def find_groups(reader: ApplianceReader, members: Sequence[Member]) -> list[Member]:
-    """Return the groups of users and groups; the address of the reader is that of the index."""
-    _owned(reader.request("/_mapping"))
+    """Return the groups of users and groups; the address of the reader is that of the index.
+
+    Raise ConfigError if there is no such index.
+    """
+    _owners(reader.request("/_mapping"))
     tokens = tokens_of(members)
     found: dict[str, None] = {}
     for first in range(0, len(tokens), _MOST_TOKENS):
         wanted = tokens[first : first + _MOST_TOKENS]
         query = {"size": len(wanted), "query": {"terms": {"user": wanted}}, "_source": ["groups"]}
         response = reader.request("/_search", json_body(query), method="POST")
+        check_index(response, reader.appliance.url, "the address of target.groups_index")
         for hit in read_reply(response, SearchReply, _EXPECTED).hits.hits:
             found |= dict.fromkeys(msgspec.convert(hit.source["groups"], list[str]))
     principals = (
@@ -117,18 +124,27 @@ def find_groups(reader: ApplianceReader, members: Sequence[Member]) -> list[Memb
 
 
 class _GroupsIndex:
-    """The index of groups of one appliance; `held` is the digest of the groups in it."""
+    """The index of groups of a job; `held` is the digest of the groups in it."""
 
-    def __init__(self, reader: ApplianceReader) -> None:
+    def __init__(self, reader: ApplianceReader, job: str) -> None:
         self.name = reader.appliance.of(IndexOptions).groups_index or ""
         self.groups_in_each_other = 0
         self._reader = reader
-        self.held = _owned(self._request("GET", f"{self.name}/_mapping"))
+        self._job = job
+        response = self._request("GET", f"{self.name}/_mapping")
+        owners = _owners(response)
+        for other in {owner.job for owner in owners} - {job, None}:
+            raise TargetError(
+                f"{response.url}: groups of the job {other!r}; expected those of {job!r}: give"
+                " another target.groups_index, or delete the index if that job has another name"
+            )
+        # An index without a job is written again.
+        self.held = owners[0].groups if [owner.job for owner in owners] == [job] else None
 
     def write(self, graph: GroupGraph, digest: str) -> int:
         """Write the groups to a new index in place of the old one; return the number of members."""
         new = f"{self.name}{datetime.now(UTC).strftime('-%Y%m%d-%H%M%S%f')}"
-        self._done("PUT", new, json_body({"mappings": _mapping(digest)}))
+        self._done("PUT", new, json_body({"mappings": _mapping(digest, self._job)}))
         count = 0
         for data, documents in _batches(self._documents(graph)):
             body = RequestBody(content_type="application/x-ndjson", length=len(data), before=data)
@@ -194,22 +210,22 @@ def _batches(documents: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
         yield b"".join(batch), len(batch)
 
 
-def _owned(response: ApplianceResponse) -> str | None:
-    """Return the digest of the groups of an index; None without an index.
+def _owners(response: ApplianceResponse) -> list[Owner]:
+    """Return what the mappings of an index state about its groups; nothing without an index.
 
     Raise TargetError for an index of something else.
     """
     if response.status == _MISSING:
-        return None
+        return []
     if not response.is_success:
         raise failure(response, _EXPECTED)
-    digests = [held.meta.feedferry.groups for held in held_mappings(response.body).values()]
-    if None in digests:
+    owners = [held.meta.feedferry for held in held_mappings(response.body).values()]
+    if any(owner.groups is None for owner in owners):
         raise TargetError(
             f"{response.url}: an index that has no groups; expected another name, which no index"
             " of documents has"
         )
-    return digests[0] if len(digests) == 1 else ""
+    return owners
 
 
 def _check_written(response: ApplianceResponse) -> None:
@@ -223,12 +239,12 @@ def _check_written(response: ApplianceResponse) -> None:
     raise TargetError(f"{response.url}: {words}; expected all members of groups to be written")
 
 
-def _mapping(digest: str) -> dict[str, object]:
+def _mapping(digest: str, job: str) -> dict[str, object]:
     """Return the mapping of an index; only members are searched."""
     keyword = {"type": "keyword"}
     return {
         "dynamic": "strict",
-        "_meta": {"feedferry": {"groups": digest}},
+        "_meta": {"feedferry": {"groups": digest, "job": job}},
         "properties": {"user": keyword, "groups": keyword | {"index": False, "doc_values": False}},
     }
 

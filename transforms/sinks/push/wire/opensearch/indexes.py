@@ -53,7 +53,7 @@ from feedferry.transforms.sinks.push.wire.opensearch.script_trial import (
     fault_of_scripts,
     try_script,
 )
-from feedferry.transforms.sinks.push.wire.protocol import Appliance, RunSession
+from feedferry.transforms.sinks.push.wire.protocol import Appliance, ComparedRun, RunSession
 
 WRITING = "-writing"
 
@@ -114,7 +114,6 @@ def begin(session: RunSession) -> RunIndexes:
     than a small delivery. Each request of that run had a reply, so none of them arrives late.
     """
     begun = _begun(session, _now())
-    *before, _ = accumulate(map(count_records, session.chunks), initial=0)
     of_run = by_datasource(session.chunks)
     check_feeds(session.appliance, session.chunks)
     earlier = session.earlier
@@ -138,10 +137,14 @@ def begin(session: RunSession) -> RunIndexes:
             raise TargetError(f"{session.appliance.url}: {fault}")
         if full == {False}:
             kept[datasource] = suffixes[datasource]
-    ordinals = (chunk.ordinal for chunk in session.chunks)
-    return RunIndexes(
-        begun=begun, suffixes=suffixes, before=dict(zip(ordinals, before, strict=True)), kept=kept
-    )
+    before = records_before(session.chunks)
+    return RunIndexes(begun=begun, suffixes=suffixes, before=before, kept=kept)
+
+
+def records_before(chunks: Sequence[Chunk]) -> dict[int, int]:
+    """Return the number of records of earlier chunks, by the ordinal of a chunk."""
+    *before, _ = accumulate(map(count_records, chunks), initial=0)
+    return dict(zip((chunk.ordinal for chunk in chunks), before, strict=True))
 
 
 def check_feeds(appliance: Appliance, chunks: Sequence[Chunk]) -> None:
@@ -333,7 +336,7 @@ def _find_index(session: RunSession, datasource: str, begun: int) -> str:
     return ", ".join(held_by)
 
 
-def own_indexes(session: RunSession, datasource: str) -> dict[str, HeldMapping]:
+def own_indexes(session: ComparedRun, datasource: str) -> dict[str, HeldMapping]:
     """Return the mappings of the indexes that the alias of a datasource names; there may be none.
 
     Raise TargetError for an index that is not of this datasource: a run would write to it, or a

@@ -16,15 +16,16 @@ class _FieldKind(msgspec.Struct):
     type: str = ""
 
 
-class _Owner(msgspec.Struct):
-    """The datasource of an index, or the digest of the groups in it."""
+class Owner(msgspec.Struct):
+    """The datasource of an index; or the digest of the groups in it, and their job."""
 
     datasource: str | None = None
     groups: str | None = None
+    job: str | None = None
 
 
 class _Meta(msgspec.Struct):
-    feedferry: _Owner = msgspec.field(default_factory=_Owner)
+    feedferry: Owner = msgspec.field(default_factory=Owner)
 
 
 class HeldMapping(msgspec.Struct):

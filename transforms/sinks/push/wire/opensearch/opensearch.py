@@ -13,6 +13,7 @@ from feedferry.transforms.formats import OPENSEARCH
 from feedferry.transforms.sinks.push.model import ApplianceResponse, ChunkPart
 from feedferry.transforms.sinks.push.wire.body import RequestBody
 from feedferry.transforms.sinks.push.wire.opensearch.bulk_request import make_hiding, make_request
+from feedferry.transforms.sinks.push.wire.opensearch.decision_lines import access_lines
 from feedferry.transforms.sinks.push.wire.opensearch.groups_index import (
     check_groups_index,
     find_groups,
@@ -42,7 +43,11 @@ from feedferry.transforms.sinks.push.wire.opensearch.scan import (
     find_versions,
     list_documents,
 )
-from feedferry.transforms.sinks.push.wire.opensearch.tightening import forget, tighten
+from feedferry.transforms.sinks.push.wire.opensearch.tightening import (
+    compare_access,
+    forget,
+    tighten,
+)
 from feedferry.transforms.sinks.push.wire.protocol import (
     Address,
     ApplianceProtocol,
@@ -129,6 +134,8 @@ OPENSEARCH_CLUSTER = ApplianceProtocol(
     check=check,
     exchange=exchange_text,
     check_feeds=check_feeds,
+    compare_access=compare_access,
+    access_lines=access_lines,
     begin=_begin,
     finish=_finish,
     list_documents=list_documents,

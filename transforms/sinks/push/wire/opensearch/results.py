@@ -6,7 +6,7 @@ each action.
 
 import msgspec
 
-from feedferry.schemas.errors import TargetError
+from feedferry.schemas.errors import ConfigError, TargetError
 from feedferry.schemas.receipt import Refusal
 from feedferry.schemas.units import counted
 from feedferry.transforms.sinks.push.model import (
@@ -117,6 +117,12 @@ def failure(response: ApplianceResponse, expected: str) -> TargetError:
     """Return the error for a request that failed."""
     fix = fix_of(response, f"expected {expected}")
     return TargetError(f"{response.url}: {words_of(response)}; {fix}")
+
+
+def check_index(response: ApplianceResponse, url: str, expected: str) -> None:
+    """Raise ConfigError for a search in an index that does not exist."""
+    if response.status == _NOT_FOUND:
+        raise ConfigError(f"{url}: no such index; expected {expected}")
 
 
 def _judge_items(response: ApplianceResponse, items: list[tuple[str, _Item]]) -> Verdict:

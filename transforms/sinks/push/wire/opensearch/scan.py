@@ -27,7 +27,12 @@ from feedferry.transforms.sinks.push.wire.opensearch.replies import (
     SortValue,
     read_reply,
 )
-from feedferry.transforms.sinks.push.wire.opensearch.results import failure, fix_of, words_of
+from feedferry.transforms.sinks.push.wire.opensearch.results import (
+    check_index,
+    failure,
+    fix_of,
+    words_of,
+)
 from feedferry.transforms.sinks.push.wire.opensearch.script_trial import (
     FIX,
     fault_of_scripts,
@@ -57,6 +62,25 @@ _ORDER = [
 """The versions of a run differ; documents that others have written may have none."""
 
 _EXPECTED = "a list of documents"
+_STATISTICS = "/_stats/docs?filter_path=_all.primaries.docs.count"
+
+
+class _DocumentCount(msgspec.Struct):
+    count: int = 0
+
+
+class _ShardStatistics(msgspec.Struct):
+    docs: _DocumentCount = msgspec.field(default_factory=_DocumentCount)
+
+
+class _IndexStatistics(msgspec.Struct):
+    primaries: _ShardStatistics = msgspec.field(default_factory=_ShardStatistics)
+
+
+class _Statistics(msgspec.Struct):
+    """The number of documents of indexes, of which document-level security hides none."""
+
+    total: _IndexStatistics = msgspec.field(name="_all", default_factory=_IndexStatistics)
 
 
 def list_documents(reader: ApplianceReader, datasource: str | None) -> Iterator[ListedDocument]:
@@ -101,11 +125,15 @@ def list_documents(reader: ApplianceReader, datasource: str | None) -> Iterator[
 
 
 def find_versions(reader: ApplianceReader, url: str) -> Iterator[Record]:
-    """Yield the document of a URL in each datasource, with its ACL only, as searches find it."""
+    """Yield the document of a URL in each datasource, with its ACL only, as searches find it.
+
+    Raise ConfigError if the address is not that of an index.
+    """
     query = {"ids": {"values": [id_of(url)]}}
     fields = ["url", "datasource", *field_names()]
     body = json_body({"size": _PAGE_DOCUMENTS, "query": query, "_source": fields})
     response = reader.request(f"/_search?{_FILTER}", body, method="POST")
+    check_index(response, reader.appliance.url, "the address that documents are pushed to")
     for hit in read_reply(response, SearchReply, "a document").hits.hits:
         yield document_of(hit.source, hit.id, Provenance())
 
@@ -171,7 +199,27 @@ def check(reader: ApplianceReader) -> Iterator[CheckLine]:
         held_aliases = msgspec.json.decode(aliases.body, type=dict[str, HeldAliases])
         yield _alias_line(reader, held_aliases)
         yield _script_line(reader, held_aliases)
+    yield from _hidden_line(reader)
     yield _disk_line(reader)
+
+
+def _hidden_line(reader: ApplianceReader) -> Iterator[CheckLine]:
+    """Yield a finding if searches of the user do not find all documents.
+
+    Statistics count all of them, and those of a run that is not searched yet.
+    """
+    counted, stated = reader.request("/_count"), reader.request(_STATISTICS)
+    if not counted.is_success or not stated.is_success:
+        return
+    count = read_reply(counted, CountReply, _EXPECTED).count
+    total = msgspec.json.decode(stated.body, type=_Statistics).total.primaries.docs.count
+    if count < total:
+        yield warn(
+            "documents",
+            f"the user finds {count:,} of {total:,} documents",
+            "let the user of ⟦auth⟧ have no role with document-level security: a run must find all"
+            " documents that it takes permissions from",
+        )
 
 
 def _script_line(reader: ApplianceReader, held_by: Mapping[str, HeldAliases]) -> CheckLine:

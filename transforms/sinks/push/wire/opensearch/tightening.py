@@ -28,6 +28,7 @@ import msgspec
 
 from feedferry.schemas.account import Chunk
 from feedferry.schemas.errors import StoppedError, TargetError
+from feedferry.schemas.receipt import NARROW
 from feedferry.schemas.units import counted
 from feedferry.transforms.access.index_fields import (
     AccessFields,
@@ -49,11 +50,13 @@ from feedferry.transforms.rules.acl_changes import (
     COMPARE,
     HEAD,
     LISTED,
+    AccessComparison,
     ListedChange,
     change_line,
     counts_text,
     read_counts,
 )
+from feedferry.transforms.sinks.push.model import count_records
 from feedferry.transforms.sinks.push.wire.body import RequestBody
 from feedferry.transforms.sinks.push.wire.opensearch.bulk_request import (
     bulk_path,
@@ -73,6 +76,7 @@ from feedferry.transforms.sinks.push.wire.opensearch.indexes import (
     by_datasource,
     is_full,
     own_indexes,
+    records_before,
 )
 from feedferry.transforms.sinks.push.wire.opensearch.json_request import json_body
 from feedferry.transforms.sinks.push.wire.opensearch.mapping import alias_suffix
@@ -82,7 +86,7 @@ from feedferry.transforms.sinks.push.wire.opensearch.replies import (
     read_reply,
 )
 from feedferry.transforms.sinks.push.wire.opensearch.results import failure
-from feedferry.transforms.sinks.push.wire.protocol import RunSession
+from feedferry.transforms.sinks.push.wire.protocol import ComparedRun, RunSession
 from feedferry.transforms.sinks.push.wire.responses import MAX_RESPONSE_BYTES
 from feedferry.transforms.storage.atomic import whole_file
 from feedferry.transforms.storage.files.spill import Spill
@@ -93,7 +97,6 @@ from feedferry.transforms.storage.run_folders.mirrors import (
     store,
 )
 
-NARROW = "narrow who sees documents"
 NARROWED, SUPERSEDED = "narrowed", "superseded"
 """The documents that are narrowed, and the superseded records, in the reply to the comparison."""
 
@@ -160,13 +163,7 @@ def forget(session: RunSession) -> None:
 def _compare(session: RunSession, indexes: RunIndexes, path: Path) -> str:
     """Write the decisions that are sent first, and the list of changes; return the counts."""
     changes = session.folder / ACL_CHANGES
-    with whole_file(path) as first, whole_file(changes) as listed:
-        listed.write(HEAD)
-        comparison = _IndexComparison(
-            session=session, before=indexes.before, first=first, listed=listed
-        )
-        for datasource, chunks in by_datasource(session.chunks).items():
-            comparison.compare(datasource, chunks)
+    comparison = _compared_run(session, indexes.before, path)
     superseded = session.folder / SUPERSEDED_RECORDS
     with whole_file(superseded) as stream:
         stream.write(array("q", sorted(comparison.superseded)).tobytes())
@@ -178,16 +175,35 @@ def _compare(session: RunSession, indexes: RunIndexes, path: Path) -> str:
         changes.unlink()
         return ", ".join(["no documents to compare", *others])
     store(changes)
-    counts, limit = comparison.counts, session.max_widened
-    widened = counts[AclChange.WIDER] + counts[AclChange.BOTH]
-    if limit is not None and not limit.allows(widened, of=comparison.documents):
+    if (fault := comparison.fault) is not None:
         raise StoppedError(
-            f"{session.appliance.url}: {widened:,} of {counted(comparison.documents, 'document')}"
-            f" would be seen by more users; expected at most {limit}, the limit of ⟦max_widened⟧;"
-            f" nothing was sent: check {shown(changes)}, then raise the limit to continue,"
+            f"{fault}; nothing was sent: check {shown(changes)}, then raise the limit to continue,"
             " or correct the source and begin a new run with ⟦fresh⟧"
         )
-    return ", ".join(filter(None, [counts_text(counts), *others])) or "no documents to compare"
+    counts = counts_text(comparison.counts)
+    return ", ".join(filter(None, [counts, *others])) or "no documents to compare"
+
+
+def compare_access(run: ComparedRun) -> AccessComparison:
+    """Compare a run that has not begun with its indexes; list the changes in its folder."""
+    path = run.folder / NARROWING
+    comparison = _compared_run(run, records_before(run.chunks), path, is_planned=True)
+    path.unlink()
+    return AccessComparison(changes=comparison.counts, stop=comparison.fault)
+
+
+def _compared_run(
+    run: ComparedRun, before: Mapping[int, int], path: Path, *, is_planned: bool = False
+) -> "_IndexComparison":
+    """Compare a run with its indexes; write the decisions that are sent first, and the changes."""
+    with whole_file(path) as first, whole_file(run.folder / ACL_CHANGES) as listed:
+        listed.write(HEAD)
+        comparison = _IndexComparison(
+            run=run, before=before, first=first, listed=listed, is_planned=is_planned
+        )
+        for datasource, chunks in by_datasource(run.chunks).items():
+            comparison.compare(datasource, chunks)
+    return comparison
 
 
 def _read_superseded(path: Path, count: int) -> Sequence[int]:
@@ -225,13 +241,15 @@ class _IndexComparison:
     """Compares datasources with their indexes, which have the number of `documents`.
 
     `before` counts the records of earlier chunks by the ordinal of a chunk. `superseded` are the
-    numbers of records that a later record of the run replaces.
+    numbers of records that a later record of the run replaces. Of a run that `is_planned`, the
+    indexes are not refreshed.
     """
 
-    session: RunSession
+    run: ComparedRun
     before: Mapping[int, int]
     first: IO[bytes]
     listed: IO[bytes]
+    is_planned: bool = False
 
     def __post_init__(self) -> None:
         self.counts = Counter[AclChange]()
@@ -244,28 +262,57 @@ class _IndexComparison:
         If its index has no documents, and the chunks are of one feed, there is nothing to compare.
         """
         alias = alias_suffix(datasource)
-        documents, loads = _count(self.session, alias), is_full(chunks[0])
+        documents, loads = self._count(alias), is_full(chunks[0])
         origins = {chunk.origin for chunk in chunks}
         if not documents and (loads or len(origins) == 1):
             return
-        if loads and any(index.fault for index in own_indexes(self.session, datasource).values()):
+        if loads and any(index.fault for index in own_indexes(self.run, datasource).values()):
             return  # the feed replaces it
         self.documents += documents
-        with _own_folder(self.session.folder / _SPILL) as folder:
+        compared, records = 0, sum(map(count_records, chunks))
+        self.run.show(f"compare {counted(records, 'record')}")
+        with _own_folder(self.run.folder / _SPILL) as folder:
             by_id = self._versions(chunks, folder)
             while page := dict(islice(by_id, _PAGE_DOCUMENTS)):
-                decisions = _held(self.session, alias, [*page]) if documents else {}
+                decisions = _held(self.run, alias, [*page]) if documents else {}
                 documents -= len(decisions)
                 for id, versions in page.items():
                     self._add((datasource, id), decisions.get(id), versions, loads=loads)
+                compared += sum(map(len, page.values()))
+                self.run.show(f"compare {compared:,} of {counted(records, 'record')}")
         if loads:
             self.counts[AclChange.GONE] += documents
+
+    @property
+    def fault(self) -> str | None:
+        """Why the run would stop, or None: it shows too many documents to more users."""
+        limit = self.run.max_widened
+        widened = self.counts[AclChange.WIDER] + self.counts[AclChange.BOTH]
+        if limit is None or limit.allows(widened, of=self.documents):
+            return None
+        return (
+            f"{self.run.appliance.url}: {widened:,} of {counted(self.documents, 'document')} would"
+            f" be seen by more users; expected at most {limit}, the limit of ⟦max_widened⟧"
+        )
+
+    def _count(self, alias: str) -> int:
+        """Return the number of documents of a datasource; 0 without an index."""
+        if not self.is_planned:
+            refreshed = self.run.request(f"{alias}/_refresh", method="POST")
+            if refreshed.status == _MISSING:
+                return 0
+            if not refreshed.is_success:
+                raise failure(refreshed, _EXPECTED)
+        response = self.run.request(f"{alias}/_count")
+        if response.status == _MISSING:
+            return 0
+        return read_reply(response, CountReply, _EXPECTED).count
 
     def _versions(self, chunks: Sequence[Chunk], folder: Path) -> Iterator[tuple[str, _Versions]]:
         """Yield each document with the records of it; memory does not depend on their number."""
         spill = Spill(folder)
         for chunk in chunks:
-            with self.session.open(chunk) as stream:
+            with self.run.open(chunk) as stream:
                 numbered_decisions = enumerate(decisions_of(stream), self.before[chunk.ordinal])
                 spill.add(
                     0,
@@ -357,17 +404,7 @@ def _compared(held: bytes | None, last: bytes | None) -> _Difference:
     return _Difference(change, gained, lost, None if first is None else fields_of_key(first))
 
 
-def _count(session: RunSession, alias: str) -> int:
-    """Return the number of documents of a datasource; 0 without an index."""
-    refreshed = session.request(f"{alias}/_refresh", method="POST")
-    if refreshed.status == _MISSING:
-        return 0
-    if not refreshed.is_success:
-        raise failure(refreshed, _EXPECTED)
-    return read_reply(session.request(f"{alias}/_count"), CountReply, _EXPECTED).count
-
-
-def _held(session: RunSession, alias: str, ids: Sequence[str]) -> dict[str, bytes]:
+def _held(run: ComparedRun, alias: str, ids: Sequence[str]) -> dict[str, bytes]:
     """Return the decisions of the documents that an index has."""
     query = {
         "query": {"ids": {"values": ids}},
@@ -376,11 +413,11 @@ def _held(session: RunSession, alias: str, ids: Sequence[str]) -> dict[str, byte
         "docvalue_fields": field_names(),
         "track_total_hits": False,
     }
-    response = session.request(f"{alias}/_search?{_FILTER}", json_body(query), method="POST")
+    response = run.request(f"{alias}/_search?{_FILTER}", json_body(query), method="POST")
     if len(response.body) >= MAX_RESPONSE_BYTES and len(ids) > 1:
         middle = len(ids) // 2
         halves = ids[:middle], ids[middle:]
-        return {id: key for half in halves for id, key in _held(session, alias, half).items()}
+        return {id: key for half in halves for id, key in _held(run, alias, half).items()}
     hits = read_reply(response, DecisionReply, _EXPECTED).hits.hits
     return {hit.id: stored_decision(hit.fields) for hit in hits}
 
@@ -395,6 +432,7 @@ def _narrow(session: RunSession, indexes: RunIndexes, path: Path, expected: int)
         session.send(bulk_path(datasource, indexes), body)
         datasources[datasource] = None
         count += len(bodies)
+        session.show(f"narrow {count:,} of {counted(expected, 'document')}")
     if count != expected:
         raise _lost(path, count, expected)
     for datasource in datasources:
