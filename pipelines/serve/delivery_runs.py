@@ -46,7 +46,8 @@ from feedferry.transforms.rules.adapt import GROUPS_LEFT_OUT
 from feedferry.transforms.sinks.push.model import count_records
 from feedferry.transforms.sinks.push.wire.protocol import ApplianceProtocol
 from feedferry.transforms.sources.spool import is_whole, spans_of
-from feedferry.transforms.steps.kept_acls import CHANGED_ACLS
+from feedferry.transforms.steps.kept_acls import CHANGED_ACLS, SENT_ACLS
+from feedferry.transforms.storage.atomic import link_or_copy
 
 _log = logging.getLogger(__name__)
 _DELIVERY = "delivery.json"
@@ -136,8 +137,12 @@ class DeliveryRuns:
         stated = self._inputs_of((delivery, *later), work)
         if _is_finished(output, to_format, stated) and not self._is_outdated(delivery, work):
             return output
+        if self.acls is not None:
+            self._keep_sent()
         shutil.rmtree(output, ignore_errors=True)
         work.mkdir(parents=True)
+        if (self._folder / SENT_ACLS).exists():
+            link_or_copy(self._folder / SENT_ACLS, work / SENT_ACLS)
         (output / _DELIVERY).write_bytes(stated)
         options = self._options_of(delivery, to_format, output)
         settings = settings_of(options, (), work, {})
@@ -159,10 +164,18 @@ class DeliveryRuns:
         self._report(account, names(delivery, later), output)
         return output
 
+    def later_of_run(self, delivery: Delivery) -> list[Delivery] | None:
+        """Return the later deliveries in the run of a delivery; None if it has not been made."""
+        output = run_folder(self.spool, delivery.ordinal)
+        _, *lines = _lines_of(output / _DELIVERY)
+        made = [msgspec.json.decode(line, type=Delivery) for line in lines]
+        return made[1:] if (output / REPORT).exists() and made[:1] == [delivery] else None
+
     def remember(self, delivery: Delivery) -> None:
         """Keep the ACLs of a delivery that is forwarded; this may be repeated."""
         if self.acls is not None:
             self.acls.remember(run_folder(self.spool, delivery.ordinal) / WORK)
+            (self._folder / SENT_ACLS).unlink(missing_ok=True)
 
     def clear(self, ordinal: int) -> None:
         """Remove the folder of a run, except rejects and their report. Can be repeated."""
@@ -187,6 +200,18 @@ class DeliveryRuns:
         if self.acls.has_remembered(work):
             return _lines_of(work.parent / _DELIVERY)[0] + stated
         return f"{self.acls.signature()}\n".encode() + stated
+
+    def _keep_sent(self) -> None:
+        """Keep the changed ACLs of a run that is not settled, and has sent any of them.
+
+        It is made again, with other deliveries, as an incremental feed, or not at all, if its
+        delivery was removed. A run has those, too, that were kept when it was made.
+        """
+        for work in sorted(self._folder.glob(f"[0-9]*/{WORK}")):
+            is_settled = self.journal().is_settled(int(work.parent.name))
+            if not is_settled and (work / CHANGED_ACLS).exists():
+                link_or_copy(work / CHANGED_ACLS, self._folder / SENT_ACLS)
+                shutil.rmtree(work.parent, ignore_errors=True)
 
     def _needs_deletions(self, delivery: Delivery) -> bool:
         """Whether a full feed is for an appliance without full feeds."""

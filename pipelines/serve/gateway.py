@@ -229,7 +229,9 @@ class Gateway(SpoolConsumer):
     def process(self, delivery: Delivery) -> bool:
         """Forward a delivery, and incremental feeds that wait after it, in one run.
 
-        If they cannot be converted together, each is forwarded by a run of its own.
+        If they cannot be converted together, each is forwarded by a run of its own. A run that was
+        made is pushed as it is: the appliance may have later feeds of it already, which an earlier
+        one must not replace.
         """
         if self.journal.is_settled(delivery.ordinal):  # together with an earlier one
             return True
@@ -241,7 +243,7 @@ class Gateway(SpoolConsumer):
         except TargetError:
             raise
         except (SetAsideError, FeedferryError, OSError, sqlite3.Error):
-            if not later:
+            if not later or self.runs.later_of_run(delivery) is not None:
                 raise
             self._alone = later[-1].ordinal
             outcome = self._forward(delivery, (), self._open_pusher())
@@ -250,9 +252,14 @@ class Gateway(SpoolConsumer):
 
     def _later(self, delivery: Delivery) -> Sequence[Delivery]:
         """Return the deliveries that are forwarded in the run of another one."""
-        if self.runs.acls is None or delivery.ordinal <= self._alone or not _is_joined(delivery):
+        if self.runs.acls is None or not _is_joined(delivery):
             return ()
         waiting = self.following(delivery, MAX_TOGETHER)
+        made = self.runs.later_of_run(delivery)
+        if made is not None and made == waiting[: len(made)]:
+            return made
+        if delivery.ordinal <= self._alone:
+            return ()
         later: list[Delivery] = []
         size = delivery.bytes
         for each in waiting:

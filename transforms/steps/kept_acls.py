@@ -51,11 +51,17 @@ from feedferry.transforms.steps.stated.stated_store import (
     move_stated,
     replace_by,
 )
-from feedferry.transforms.storage.atomic import link_or_copy, whole_file
+from feedferry.transforms.storage.atomic import link_or_copy, read_lines, whole_file
 from feedferry.transforms.storage.files.scratch import has_table, scratch_database
 
 CHANGED_ACLS = "changed.acls"
 """The file in the folder of a run with the ACLs of earlier runs whose decisions have changed."""
+
+SENT_ACLS = "sent.acls"
+"""The file in the folder of a run with the changed ACLs of a run in whose place it is made.
+
+The target may have any of these decisions, so that the run sends those of the same documents.
+"""
 
 KEPT_ACLS = "kept.acls"
 """The file in the folder of a run with all that its job keeps after it."""
@@ -97,6 +103,7 @@ WHERE number <= :after AND NOT (alone AND acl IS NULL AND number > 0) AND (
     parent NOT NULL OR (acl IS NULL AND NOT is_parent) OR acl = x'C0' AND (
         EXISTS (SELECT 1 FROM acls AS other WHERE other.url = acls.url AND other.alone)
         OR EXISTS (SELECT 1 FROM earlier WHERE earlier.url = acls.url)
+        OR (url, datasource) IN (SELECT * FROM resent)
     )
 )
 ORDER BY datasource, url
@@ -157,6 +164,17 @@ _CLEAR = "UPDATE kept SET acl = NULL, number = 0 WHERE acl IS NOT x'C0'"
 _COPY_BYTES = 1 << 20
 
 
+class _SentFeed(msgspec.Struct, frozen=True):
+    datasource: str = ""
+
+
+class _SentAcl(msgspec.Struct, frozen=True):
+    """The document of a changed ACL."""
+
+    url: str
+    provenance: _SentFeed
+
+
 class KeptAcl(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An ACL of a job as it is exported; `acl` is None if it is unknown.
 
@@ -209,6 +227,16 @@ def load_kept(path: Path, database: sqlite3.Connection) -> None:
     database.execute(_EARLIER)
 
 
+def load_sent(path: Path, database: sqlite3.Connection) -> None:
+    """Have the decisions sent again that a run may have sent in whose place this one is made."""
+    if not path.exists():
+        return
+    for sent in read_lines([path], _SentAcl):
+        place = sent.url, sent.provenance.datasource
+        database.execute("INSERT OR IGNORE INTO resent VALUES (?, ?)", place)
+    database.execute("INSERT OR IGNORE INTO remapped SELECT * FROM resent")
+
+
 def write_changed(database: sqlite3.Connection, path: Path, *, after: int) -> None:
     """Write the ACLs up to a number that inherit from one that has changed, as JSON lines.
 
@@ -249,7 +277,7 @@ def map_documents(database: sqlite3.Connection, path: Path, mapping: AclMapping)
         parent = None if acl is None else parent_url(acl)
         values = {"url": place[0], "datasource": place[1], "acl": data, "parent": parent}
         database.execute(_MAP, {**values, "feed": feed, "was_hidden": document.was_hidden})
-        database.execute("INSERT INTO remapped VALUES (?, ?)", place)
+        database.execute("INSERT OR IGNORE INTO remapped VALUES (?, ?)", place)
 
 
 def write_kept(database: sqlite3.Connection, path: Path, *, before: Path, has_heirs: bool) -> None:
