@@ -364,7 +364,7 @@ class Gateway(SpoolConsumer):
             raise TargetError(pushed.stopped)
         self.runs.remember(delivery)
         if self.runs.acls is not None:
-            publish_groups(self.settings, self.runs.acls.path, _note, job=f"gateway {self.spool}")
+            publish_groups(self.settings, self.runs.acls.path, _note, job=self.runs.acls.owner)
         account = read_report(root).account
         notices = {code: notice.count for code, notice in account.notices.items()}
         groups = account.filter_codes.get(GROUPS_LEFT_OUT, 0)

@@ -29,14 +29,22 @@ _AFTER = "after.acls"
 
 
 class GatewayAcls(msgspec.Struct, frozen=True):
-    """The file with the ACLs of all forwarded deliveries; it may be that of a job."""
+    """The file with the ACLs of all forwarded deliveries; it may be that of a job.
+
+    `owner` is the name of an index of its groups: that of the job, by the folder of its runs, or of
+    the gateway.
+    """
 
     path: Path
+    owner: str
 
     @classmethod
     def of(cls, spool: Path, options: ConvertOptions) -> "GatewayAcls":
         """Return the ACLs of the options, or else those in the spool."""
-        return cls(Path(options.acls_path or acls_in(spool)))
+        if options.acls_path is not None:
+            path = Path(options.acls_path).absolute()
+            return cls(path, owner=path.parent.name)
+        return cls(acls_in(spool), owner=f"gateway {spool.absolute()}")
 
     @contextmanager
     def locked(self) -> Iterator[None]:
