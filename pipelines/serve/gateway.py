@@ -37,6 +37,7 @@ from feedferry.pipelines.serve.forward_journal import (
     ForwardJournal,
     ForwardState,
 )
+from feedferry.pipelines.serve.gateway_acls import GatewayAcls
 from feedferry.pipelines.serve.rehearsal.delivery_table import SetAsideDelivery
 from feedferry.pipelines.serve.retry import describe
 from feedferry.pipelines.serve.spool_consumer import SpoolConsumer, name
@@ -270,6 +271,9 @@ class Gateway(SpoolConsumer):
         return later
 
     def put_aside(self, delivery: Delivery, reason: str) -> None:
+        if self.runs.acls is not None:
+            self.runs.acls.doubt(delivery)
+            self._publish_groups(self.runs.acls)
         self._aside[delivery.ordinal] = delivery
         self._settle(
             delivery, DeliveryOutcome(delivery.ordinal, ForwardState.SET_ASIDE, reason=reason)
@@ -364,7 +368,7 @@ class Gateway(SpoolConsumer):
             raise TargetError(pushed.stopped)
         self.runs.remember(delivery)
         if self.runs.acls is not None:
-            publish_groups(self.settings, self.runs.acls.path, _note, job=self.runs.acls.owner)
+            self._publish_groups(self.runs.acls)
         account = read_report(root).account
         notices = {code: notice.count for code, notice in account.notices.items()}
         groups = account.filter_codes.get(GROUPS_LEFT_OUT, 0)
@@ -385,6 +389,9 @@ class Gateway(SpoolConsumer):
         if outcome.refused:
             _log.warning("%s", f"{name(delivery)}: {outcome.refused} refused, in {root}/rejects/")
         return outcome
+
+    def _publish_groups(self, acls: GatewayAcls) -> None:
+        publish_groups(self.settings, acls.path, _note, job=acls.owner)
 
     def _is_lost(self, outcome: ChunkOutcome) -> bool:
         """Whether a full feed cannot be forwarded, as records are refused.

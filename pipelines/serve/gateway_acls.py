@@ -16,12 +16,18 @@ from feedferry.pipelines.convert.publication.stated_update import keep_stated
 from feedferry.pipelines.folders.gateway_folders import acls_in
 from feedferry.pipelines.folders.locks import STATED_UPDATE, locked_state
 from feedferry.pipelines.options.convert_options import ACLS_SUFFIX, ConvertOptions
+from feedferry.schemas.delivery import Delivery
+from feedferry.transforms.formats import by_name
 from feedferry.transforms.steps.kept_acls import (
     KEPT_ACLS,
+    UPGRADED_ACLS,
+    doubt_groups,
+    doubt_kept,
     has_kept,
     remember_acls,
     settle_doubts,
 )
+from feedferry.transforms.steps.stated.kept_file import upgraded
 from feedferry.transforms.steps.stated.stated_store import has_stated
 
 _AFTER = "after.acls"
@@ -81,6 +87,16 @@ class GatewayAcls(msgspec.Struct, frozen=True):
             return
         remember_acls(after, self.path)
 
+    def doubt(self, delivery: Delivery) -> None:
+        """Make unknown what a delivery that is set aside may have replaced; this may be repeated.
+
+        A later delivery would show documents by older ACLs, or have members in older groups.
+        """
+        if by_name(delivery.format).holds_only_memberships:
+            doubt_groups(self.path, delivery.datasource)
+        else:
+            doubt_kept(self.path)
+
     def has_remembered(self, work: Path) -> bool:
         """Whether the ACLs are those after a delivery."""
         after = work / _AFTER
@@ -96,7 +112,7 @@ class GatewayAcls(msgspec.Struct, frozen=True):
         if not written.exists():
             if not (work / STATED_UPDATE).exists():
                 return False
-            remember_acls(self.path, written)
+            remember_acls(upgraded(self.path, work / UPGRADED_ACLS), written)
         keep_stated(work, written)
         settle_doubts(written)
         os.replace(written, after)

@@ -16,7 +16,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import chain
 from pathlib import Path
 
@@ -32,6 +32,8 @@ from feedferry.transforms.formats import JSONL, WriteOptions
 from feedferry.transforms.formats.holding.acl_metadata import join_parent
 from feedferry.transforms.steps.stated.acl_bytes import NO_ACL, packed, unpacked_if_any
 from feedferry.transforms.steps.stated.acl_mapping import AclMapping
+from feedferry.transforms.steps.stated.group_log import GroupLine
+from feedferry.transforms.steps.stated.group_store import remember_groups
 from feedferry.transforms.steps.stated.kept_file import (
     filled_kept,
     keep,
@@ -43,6 +45,7 @@ from feedferry.transforms.steps.stated.kept_file import (
 )
 from feedferry.transforms.steps.stated.stated_store import (
     DOCUMENTS_TABLE,
+    STATED_SCHEMA,
     clear_stated,
     copy_part,
     copy_stated,
@@ -160,6 +163,7 @@ _SETTLE = """
 UPDATE kept SET acl = NULL
 WHERE is_parent AND number <= (SELECT ifnull(max(number), -1) FROM doubts)
 """
+_DOUBT_ALL = "UPDATE kept SET acl = NULL WHERE is_parent"
 _CLEAR = "UPDATE kept SET acl = NULL, number = 0 WHERE acl IS NOT x'C0'"
 _COPY_BYTES = 1 << 20
 
@@ -399,19 +403,48 @@ def settle_doubts(path: Path) -> None:
         kept.execute("DELETE FROM doubts")
 
 
+def doubt_kept(path: Path) -> None:
+    """Make all ACLs unknown from which others may inherit, as a whole feed was not read.
+
+    This may be repeated. Raise ConfigError for a file that has no ACLs of a job.
+    """
+    if path.exists():
+        with _changed_copy(path) as kept:
+            kept.execute(_DOUBT_ALL)
+
+
+def doubt_groups(path: Path, source: str) -> None:
+    """Make all groups unknown, as a whole groups feed of a source was not read.
+
+    This may be repeated. Raise ConfigError for a file that has no ACLs of a job.
+    """
+    if not path.exists():
+        replace_kept(path, ())
+    with _changed_copy(path) as kept:
+        kept.executescript(STATED_SCHEMA)
+        remember_groups([GroupLine(source)], kept)
+
+
+@contextmanager
+def _changed_copy(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a copy of the ACLs of a job, which replaces them at the end."""
+    with upgraded_kept(path) as before:
+        part = copy_part(before, path)
+    with closing(scratch_database("", part)) as kept, kept:
+        yield kept
+    replace_by(part, path)
+
+
 def clear_kept(path: Path) -> None:
     """Make all ACLs, stated ACLs and groups of a job unknown; this may be repeated.
 
     Documents below a folder whose ACL comes are hidden until they come again. Raise ConfigError for
     a file that has no ACLs of a job.
     """
-    with upgraded_kept(path) as before:
-        part = copy_part(before, path)
-    with closing(scratch_database("", part)) as kept, kept:
+    with _changed_copy(path) as kept:
         kept.execute(_CLEAR)
         kept.execute("DELETE FROM doubts")
         clear_stated(kept)
-    replace_by(part, path)
 
 
 def read_kept(path: Path, url: str | None = None) -> Iterator[KeptAcl]:

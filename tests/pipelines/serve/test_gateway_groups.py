@@ -84,6 +84,19 @@ def test_without_one_of_its_members_no_group_is_known(night: Night, target: Serv
     assert night.seen()["ann"] == ["folder/a"]
 
 
+def test_without_one_of_its_feeds_no_group_is_known(night: Night, target: Served) -> None:
+    post(night, group("staff", "ann", "bob"), feedtype="full")
+    night.forward()
+    night.spool.groups(b'<?xml version="1.0" encoding="klingon"?><xmlgroups/>', "ldap", "full")
+    done = night.forward()
+    assert done.journal()[-1].state is ForwardState.SET_ASIDE
+    assert any("people: removed, so that no user is searched for" in of for of in done.warnings)
+    assert run("access", "bob", "--groups-index", f"{target.url}/people").returncode != 0
+    post(night, group("staff", "ann"), feedtype="full")
+    night.forward()
+    assert (groups_of(target, "ann"), groups_of(target, "bob")) == (["staff"], [])
+
+
 def test_a_group_that_was_replaced_by_its_users_gives_new_decisions(
     night: Night, tmp_path: Path
 ) -> None:
