@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from feedferry.pipelines.convert.inputs.source_runs import settings_of
+from feedferry.pipelines.convert.inputs.source_runs import settings_of, steps_of
 from feedferry.pipelines.convert.inputs.step_inputs import prepare_steps
 from feedferry.pipelines.convert.publication.account_checks import check_account
 from feedferry.pipelines.convert.publication.publish import publish
@@ -134,7 +134,8 @@ class DeliveryRuns:
         """
         output = run_folder(self.spool, delivery.ordinal)
         work = output / WORK
-        stated = self._inputs_of((delivery, *later), work)
+        options = self._options_of(delivery, to_format, output)
+        stated = self._inputs_of((delivery, *later), work, options)
         if _is_finished(output, to_format, stated) and not self._is_outdated(delivery, work):
             return output
         if self.acls is not None:
@@ -144,7 +145,6 @@ class DeliveryRuns:
         if (self._folder / SENT_ACLS).exists():
             link_or_copy(self._folder / SENT_ACLS, work / SENT_ACLS)
         (output / _DELIVERY).write_bytes(stated)
-        options = self._options_of(delivery, to_format, output)
         settings = settings_of(options, (), work, {})
         writing = replace(settings.writing, run=output.name, generation=delivery.ordinal)
         settings = replace(settings, writing=writing)
@@ -189,17 +189,19 @@ class DeliveryRuns:
             if path.name.isdecimal() and self.journal().is_settled(int(path.name)):
                 self.clear(int(path.name))
 
-    def _inputs_of(self, deliveries: Sequence[Delivery], work: Path) -> bytes:
-        """Return the inputs of a finished run: its deliveries, and the ACLs before them.
+    def _inputs_of(
+        self, deliveries: Sequence[Delivery], work: Path, options: ConvertOptions
+    ) -> bytes:
+        """Return the inputs of a finished run: its steps, the ACLs before it, and its deliveries.
 
         A run whose ACLs are remembered was made of those before.
         """
         stated = b"\n".join(map(msgspec.json.encode, deliveries))
-        if self.acls is None:
-            return stated
-        if self.acls.has_remembered(work):
+        if self.acls is not None and self.acls.has_remembered(work):
             return _lines_of(work.parent / _DELIVERY)[0] + stated
-        return f"{self.acls.signature()}\n".encode() + stated
+        acls = "" if self.acls is None else self.acls.signature()
+        accepted = ",".join(sorted(options.accept_loss))
+        return f"{steps_of(options).fingerprint()} {accepted} {acls}\n".encode() + stated
 
     def _keep_sent(self) -> None:
         """Keep the changed ACLs of a run that is not settled, and has sent any of them.

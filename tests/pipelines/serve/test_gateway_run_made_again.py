@@ -113,6 +113,21 @@ def test_a_feed_that_cannot_be_read_does_not_part_those_that_were_sent_together(
     assert [(each.ordinal, each.together) for each in run.journal()] == [(1, (2,)), (3, ())]
 
 
+def test_a_feed_that_was_held_back_is_converted_by_the_steps_of_the_next_start(
+    night: Night, busy_after: Callable[[str], None], tmp_path: Path
+) -> None:
+    steps = tmp_path / "steps.yaml"
+    steps.write_text("transform: [{metadata: {rename: {A: B}}}]", "utf-8")
+    night.posted(page("a"), page("secret"))
+    busy_after("_refresh")
+    run = GatewayRun(night.spool, appliance=night.appliance, transform=steps)
+    run.until_warned("held back")
+    busy_after("")
+    steps.write_text(f"transform: [drop: {{url: '{HOST}secret'}}]", "utf-8")
+    done = night.forward(transform=steps)
+    assert (done.journal()[-1].accepted, done.journal()[-1].filtered) == (1, 1)
+
+
 def test_the_decisions_of_a_feed_that_was_removed_are_taken_back(
     night: Night, busy_after: Callable[[str], None]
 ) -> None:
