@@ -29,9 +29,13 @@ from feedferry.transforms.steps.kept_acls import (
 )
 from feedferry.transforms.steps.stated.kept_file import upgraded
 from feedferry.transforms.steps.stated.stated_store import has_stated
+from feedferry.transforms.storage.atomic import write_whole
 
 _AFTER = "after.acls"
 """The file in the folder of a run with the ACLs after its delivery is forwarded."""
+
+_REMEMBERED = "remembered"
+"""The file in the folder of a run whose ACLs are kept; a job may have replaced them since."""
 
 
 class GatewayAcls(msgspec.Struct, frozen=True):
@@ -77,15 +81,17 @@ class GatewayAcls(msgspec.Struct, frozen=True):
         return f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"
 
     def remember(self, work: Path) -> None:
-        """Replace the ACLs by those after a delivery; this may be repeated.
+        """Replace the ACLs by those after a delivery, once; this may be repeated.
 
         A part of the delivery that could not be read may have been a newer ACL, so parents before
         it are unknown. A job would stop instead.
         """
         after = work / _AFTER
-        if not after.exists() and not self._write_after(work, after):
+        if (work / _REMEMBERED).exists():
             return
-        remember_acls(after, self.path)
+        if after.exists() or self._write_after(work, after):
+            remember_acls(after, self.path)
+        write_whole(work / _REMEMBERED, b"")
 
     def doubt(self, delivery: Delivery) -> None:
         """Make unknown what a delivery that is set aside may have replaced; this may be repeated.
@@ -98,8 +104,10 @@ class GatewayAcls(msgspec.Struct, frozen=True):
             doubt_kept(self.path)
 
     def has_remembered(self, work: Path) -> bool:
-        """Whether the ACLs are those after a delivery."""
+        """Whether the ACLs of a delivery are kept."""
         after = work / _AFTER
+        if (work / _REMEMBERED).exists():
+            return True
         if not after.exists():
             return False
         if not self.path.exists():
