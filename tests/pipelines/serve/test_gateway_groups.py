@@ -1,6 +1,8 @@
 """A gateway to an index keeps the groups that are posted to it, and writes them to an index."""
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,28 @@ def test_groups_of_several_sources_are_kept_and_written_to_an_index(
     night.forward()
     assert groups_of(target, "ann") == ["board"]
     assert groups_of(target, "bob") == []
+
+
+_AS_VERSION_2 = """
+DROP VIEW acls; DROP TABLE kept; DROP TABLE parents; PRAGMA user_version = 2;
+CREATE TABLE acls (
+    url TEXT, datasource TEXT, acl BLOB, alone INTEGER, is_parent INTEGER, number INTEGER,
+    is_incremental INTEGER, origin TEXT, parent TEXT, feed INTEGER, place INTEGER,
+    PRIMARY KEY (url, datasource)
+) WITHOUT ROWID
+"""
+
+
+def test_groups_of_a_file_of_the_version_before_stay(night: Night, target: Served) -> None:
+    post(night, group("board", "ann"))
+    night.forward()
+    with closing(sqlite3.connect(night.acls)) as database:
+        database.executescript(_AS_VERSION_2)
+    night.posted(page("a"))
+    night.forward()
+    post(night, group("staff", "bob"))
+    night.forward()
+    assert (groups_of(target, "ann"), groups_of(target, "bob")) == (["board"], ["staff"])
 
 
 def test_without_one_of_its_members_no_group_is_known(night: Night, target: Served) -> None:
