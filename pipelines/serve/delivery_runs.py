@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from feedferry.pipelines.convert.inputs.source_runs import settings_of
+from feedferry.pipelines.convert.inputs.source_runs import settings_of, steps_of
 from feedferry.pipelines.convert.inputs.step_inputs import prepare_steps
 from feedferry.pipelines.convert.publication.account_checks import check_account
 from feedferry.pipelines.convert.publication.publish import publish
@@ -46,7 +46,8 @@ from feedferry.transforms.rules.adapt import GROUPS_LEFT_OUT
 from feedferry.transforms.sinks.push.model import count_records
 from feedferry.transforms.sinks.push.wire.protocol import ApplianceProtocol
 from feedferry.transforms.sources.spool import is_whole, spans_of
-from feedferry.transforms.steps.kept_acls import CHANGED_ACLS
+from feedferry.transforms.steps.kept_acls import CHANGED_ACLS, SENT_ACLS
+from feedferry.transforms.storage.atomic import link_or_copy
 
 _log = logging.getLogger(__name__)
 _DELIVERY = "delivery.json"
@@ -133,13 +134,17 @@ class DeliveryRuns:
         """
         output = run_folder(self.spool, delivery.ordinal)
         work = output / WORK
-        stated = self._inputs_of((delivery, *later), work)
+        options = self._options_of(delivery, to_format, output)
+        stated = self._inputs_of((delivery, *later), work, options)
         if _is_finished(output, to_format, stated) and not self._is_outdated(delivery, work):
             return output
+        if self.acls is not None:
+            self._keep_sent()
         shutil.rmtree(output, ignore_errors=True)
         work.mkdir(parents=True)
+        if (self._folder / SENT_ACLS).exists():
+            link_or_copy(self._folder / SENT_ACLS, work / SENT_ACLS)
         (output / _DELIVERY).write_bytes(stated)
-        options = self._options_of(delivery, to_format, output)
         settings = settings_of(options, (), work, {})
         writing = replace(settings.writing, run=output.name, generation=delivery.ordinal)
         settings = replace(settings, writing=writing)
@@ -159,10 +164,18 @@ class DeliveryRuns:
         self._report(account, names(delivery, later), output)
         return output
 
+    def later_of_run(self, delivery: Delivery) -> list[Delivery] | None:
+        """Return the later deliveries in the run of a delivery; None if it has not been made."""
+        output = run_folder(self.spool, delivery.ordinal)
+        _, *lines = _lines_of(output / _DELIVERY)
+        made = [msgspec.json.decode(line, type=Delivery) for line in lines]
+        return made[1:] if (output / REPORT).exists() and made[:1] == [delivery] else None
+
     def remember(self, delivery: Delivery) -> None:
         """Keep the ACLs of a delivery that is forwarded; this may be repeated."""
         if self.acls is not None:
             self.acls.remember(run_folder(self.spool, delivery.ordinal) / WORK)
+            (self._folder / SENT_ACLS).unlink(missing_ok=True)
 
     def clear(self, ordinal: int) -> None:
         """Remove the folder of a run, except rejects and their report. Can be repeated."""
@@ -176,17 +189,31 @@ class DeliveryRuns:
             if path.name.isdecimal() and self.journal().is_settled(int(path.name)):
                 self.clear(int(path.name))
 
-    def _inputs_of(self, deliveries: Sequence[Delivery], work: Path) -> bytes:
-        """Return the inputs of a finished run: its deliveries, and the ACLs before them.
+    def _inputs_of(
+        self, deliveries: Sequence[Delivery], work: Path, options: ConvertOptions
+    ) -> bytes:
+        """Return the inputs of a finished run: its steps, the ACLs before it, and its deliveries.
 
         A run whose ACLs are remembered was made of those before.
         """
         stated = b"\n".join(map(msgspec.json.encode, deliveries))
-        if self.acls is None:
-            return stated
-        if self.acls.has_remembered(work):
+        if self.acls is not None and self.acls.has_remembered(work):
             return _lines_of(work.parent / _DELIVERY)[0] + stated
-        return f"{self.acls.signature()}\n".encode() + stated
+        acls = "" if self.acls is None else self.acls.signature()
+        accepted = ",".join(sorted(options.accept_loss))
+        return f"{steps_of(options).fingerprint()} {accepted} {acls}\n".encode() + stated
+
+    def _keep_sent(self) -> None:
+        """Keep the changed ACLs of a run that is not settled, and has sent any of them.
+
+        It is made again, with other deliveries, as an incremental feed, or not at all, if its
+        delivery was removed. A run has those, too, that were kept when it was made.
+        """
+        for work in sorted(self._folder.glob(f"[0-9]*/{WORK}")):
+            is_settled = self.journal().is_settled(int(work.parent.name))
+            if not is_settled and (work / CHANGED_ACLS).exists():
+                link_or_copy(work / CHANGED_ACLS, self._folder / SENT_ACLS)
+                shutil.rmtree(work.parent, ignore_errors=True)
 
     def _needs_deletions(self, delivery: Delivery) -> bool:
         """Whether a full feed is for an appliance without full feeds."""

@@ -37,6 +37,7 @@ from feedferry.pipelines.serve.forward_journal import (
     ForwardJournal,
     ForwardState,
 )
+from feedferry.pipelines.serve.gateway_acls import GatewayAcls
 from feedferry.pipelines.serve.rehearsal.delivery_table import SetAsideDelivery
 from feedferry.pipelines.serve.retry import describe
 from feedferry.pipelines.serve.spool_consumer import SpoolConsumer, name
@@ -229,7 +230,9 @@ class Gateway(SpoolConsumer):
     def process(self, delivery: Delivery) -> bool:
         """Forward a delivery, and incremental feeds that wait after it, in one run.
 
-        If they cannot be converted together, each is forwarded by a run of its own.
+        If they cannot be converted together, each is forwarded by a run of its own. A run that was
+        made is pushed as it is: the appliance may have later feeds of it already, which an earlier
+        one must not replace.
         """
         if self.journal.is_settled(delivery.ordinal):  # together with an earlier one
             return True
@@ -241,7 +244,7 @@ class Gateway(SpoolConsumer):
         except TargetError:
             raise
         except (SetAsideError, FeedferryError, OSError, sqlite3.Error):
-            if not later:
+            if not later or self.runs.later_of_run(delivery) is not None:
                 raise
             self._alone = later[-1].ordinal
             outcome = self._forward(delivery, (), self._open_pusher())
@@ -250,9 +253,14 @@ class Gateway(SpoolConsumer):
 
     def _later(self, delivery: Delivery) -> Sequence[Delivery]:
         """Return the deliveries that are forwarded in the run of another one."""
-        if self.runs.acls is None or delivery.ordinal <= self._alone or not _is_joined(delivery):
+        if self.runs.acls is None or not _is_joined(delivery):
             return ()
         waiting = self.following(delivery, MAX_TOGETHER)
+        made = self.runs.later_of_run(delivery)
+        if made is not None and made == waiting[: len(made)]:
+            return made
+        if delivery.ordinal <= self._alone:
+            return ()
         later: list[Delivery] = []
         size = delivery.bytes
         for each in waiting:
@@ -263,6 +271,9 @@ class Gateway(SpoolConsumer):
         return later
 
     def put_aside(self, delivery: Delivery, reason: str) -> None:
+        if self.runs.acls is not None:
+            self.runs.acls.doubt(delivery)
+            self._publish_groups(self.runs.acls)
         self._aside[delivery.ordinal] = delivery
         self._settle(
             delivery, DeliveryOutcome(delivery.ordinal, ForwardState.SET_ASIDE, reason=reason)
@@ -357,7 +368,7 @@ class Gateway(SpoolConsumer):
             raise TargetError(pushed.stopped)
         self.runs.remember(delivery)
         if self.runs.acls is not None:
-            publish_groups(self.settings, self.runs.acls.path, _note, job=f"gateway {self.spool}")
+            self._publish_groups(self.runs.acls)
         account = read_report(root).account
         notices = {code: notice.count for code, notice in account.notices.items()}
         groups = account.filter_codes.get(GROUPS_LEFT_OUT, 0)
@@ -378,6 +389,9 @@ class Gateway(SpoolConsumer):
         if outcome.refused:
             _log.warning("%s", f"{name(delivery)}: {outcome.refused} refused, in {root}/rejects/")
         return outcome
+
+    def _publish_groups(self, acls: GatewayAcls) -> None:
+        publish_groups(self.settings, acls.path, _note, job=acls.owner)
 
     def _is_lost(self, outcome: ChunkOutcome) -> bool:
         """Whether a full feed cannot be forwarded, as records are refused.

@@ -16,27 +16,45 @@ from feedferry.pipelines.convert.publication.stated_update import keep_stated
 from feedferry.pipelines.folders.gateway_folders import acls_in
 from feedferry.pipelines.folders.locks import STATED_UPDATE, locked_state
 from feedferry.pipelines.options.convert_options import ACLS_SUFFIX, ConvertOptions
+from feedferry.schemas.delivery import Delivery
+from feedferry.transforms.formats import by_name
 from feedferry.transforms.steps.kept_acls import (
     KEPT_ACLS,
+    UPGRADED_ACLS,
+    doubt_groups,
+    doubt_kept,
     has_kept,
     remember_acls,
     settle_doubts,
 )
+from feedferry.transforms.steps.stated.kept_file import upgraded
 from feedferry.transforms.steps.stated.stated_store import has_stated
+from feedferry.transforms.storage.atomic import write_whole
 
 _AFTER = "after.acls"
 """The file in the folder of a run with the ACLs after its delivery is forwarded."""
 
+_REMEMBERED = "remembered"
+"""The file in the folder of a run whose ACLs are kept; a job may have replaced them since."""
+
 
 class GatewayAcls(msgspec.Struct, frozen=True):
-    """The file with the ACLs of all forwarded deliveries; it may be that of a job."""
+    """The file with the ACLs of all forwarded deliveries; it may be that of a job.
+
+    `owner` is the name of an index of its groups: that of the job, by the folder of its runs, or of
+    the gateway.
+    """
 
     path: Path
+    owner: str
 
     @classmethod
     def of(cls, spool: Path, options: ConvertOptions) -> "GatewayAcls":
         """Return the ACLs of the options, or else those in the spool."""
-        return cls(Path(options.acls_path or acls_in(spool)))
+        if options.acls_path is not None:
+            path = Path(options.acls_path).absolute()
+            return cls(path, owner=path.parent.name)
+        return cls(acls_in(spool), owner=f"gateway {spool.absolute()}")
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -63,19 +81,33 @@ class GatewayAcls(msgspec.Struct, frozen=True):
         return f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"
 
     def remember(self, work: Path) -> None:
-        """Replace the ACLs by those after a delivery; this may be repeated.
+        """Replace the ACLs by those after a delivery, once; this may be repeated.
 
         A part of the delivery that could not be read may have been a newer ACL, so parents before
         it are unknown. A job would stop instead.
         """
         after = work / _AFTER
-        if not after.exists() and not self._write_after(work, after):
+        if (work / _REMEMBERED).exists():
             return
-        remember_acls(after, self.path)
+        if after.exists() or self._write_after(work, after):
+            remember_acls(after, self.path)
+        write_whole(work / _REMEMBERED, b"")
+
+    def doubt(self, delivery: Delivery) -> None:
+        """Make unknown what a delivery that is set aside may have replaced; this may be repeated.
+
+        A later delivery would show documents by older ACLs, or have members in older groups.
+        """
+        if by_name(delivery.format).holds_only_memberships:
+            doubt_groups(self.path, delivery.datasource)
+        else:
+            doubt_kept(self.path)
 
     def has_remembered(self, work: Path) -> bool:
-        """Whether the ACLs are those after a delivery."""
+        """Whether the ACLs of a delivery are kept."""
         after = work / _AFTER
+        if (work / _REMEMBERED).exists():
+            return True
         if not after.exists():
             return False
         if not self.path.exists():
@@ -88,7 +120,7 @@ class GatewayAcls(msgspec.Struct, frozen=True):
         if not written.exists():
             if not (work / STATED_UPDATE).exists():
                 return False
-            remember_acls(self.path, written)
+            remember_acls(upgraded(self.path, work / UPGRADED_ACLS), written)
         keep_stated(work, written)
         settle_doubts(written)
         os.replace(written, after)

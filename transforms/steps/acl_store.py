@@ -38,11 +38,13 @@ from feedferry.transforms.formats.holding.acl_metadata import is_acl_name
 from feedferry.transforms.steps.kept_acls import (
     CHANGED_ACLS,
     KEPT_ACLS,
+    SENT_ACLS,
     UPGRADED_ACLS,
     KeptAcl,
     feed_number,
     insert_kept,
     load_kept,
+    load_sent,
     map_documents,
     parent_url,
     read_doubts,
@@ -68,7 +70,8 @@ CREATE INDEX by_origin ON acls (origin) WHERE origin NOT NULL;
 CREATE TABLE memberships (namespace TEXT, folded TEXT, name TEXT, members BLOB);
 CREATE INDEX by_group ON memberships (namespace, folded);
 CREATE TABLE unknown_groups (folded TEXT PRIMARY KEY) WITHOUT ROWID;
-CREATE TABLE remapped (url TEXT, datasource TEXT, PRIMARY KEY (url, datasource)) WITHOUT ROWID
+CREATE TABLE remapped (url TEXT, datasource TEXT, PRIMARY KEY (url, datasource)) WITHOUT ROWID;
+CREATE TABLE resent (url TEXT, datasource TEXT, PRIMARY KEY (url, datasource)) WITHOUT ROWID
 """
 _STORE = "INSERT OR REPLACE INTO acls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _INDEX = "CREATE INDEX by_parent ON acls (parent) WHERE parent NOT NULL"
@@ -298,6 +301,7 @@ def _store_records(
     before = inputs.kept_acls and upgraded(inputs.kept_acls, path.with_name(UPGRADED_ACLS))
     if before is not None:
         load_kept(before, database)
+        load_sent(path.with_name(SENT_ACLS), database)
         if sources.mapping is not None:
             mapping = sources.mapping.with_groups(AclStore(database).members)
             map_documents(database, before, mapping)

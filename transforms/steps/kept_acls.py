@@ -16,7 +16,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import chain
 from pathlib import Path
 
@@ -32,6 +32,8 @@ from feedferry.transforms.formats import JSONL, WriteOptions
 from feedferry.transforms.formats.holding.acl_metadata import join_parent
 from feedferry.transforms.steps.stated.acl_bytes import NO_ACL, packed, unpacked_if_any
 from feedferry.transforms.steps.stated.acl_mapping import AclMapping
+from feedferry.transforms.steps.stated.group_log import GroupLine
+from feedferry.transforms.steps.stated.group_store import remember_groups
 from feedferry.transforms.steps.stated.kept_file import (
     filled_kept,
     keep,
@@ -43,6 +45,7 @@ from feedferry.transforms.steps.stated.kept_file import (
 )
 from feedferry.transforms.steps.stated.stated_store import (
     DOCUMENTS_TABLE,
+    STATED_SCHEMA,
     clear_stated,
     copy_part,
     copy_stated,
@@ -51,11 +54,17 @@ from feedferry.transforms.steps.stated.stated_store import (
     move_stated,
     replace_by,
 )
-from feedferry.transforms.storage.atomic import link_or_copy, whole_file
+from feedferry.transforms.storage.atomic import link_or_copy, read_lines, whole_file
 from feedferry.transforms.storage.files.scratch import has_table, scratch_database
 
 CHANGED_ACLS = "changed.acls"
 """The file in the folder of a run with the ACLs of earlier runs whose decisions have changed."""
+
+SENT_ACLS = "sent.acls"
+"""The file in the folder of a run with the changed ACLs of a run in whose place it is made.
+
+The target may have any of these decisions, so that the run sends those of the same documents.
+"""
 
 KEPT_ACLS = "kept.acls"
 """The file in the folder of a run with all that its job keeps after it."""
@@ -97,6 +106,7 @@ WHERE number <= :after AND NOT (alone AND acl IS NULL AND number > 0) AND (
     parent NOT NULL OR (acl IS NULL AND NOT is_parent) OR acl = x'C0' AND (
         EXISTS (SELECT 1 FROM acls AS other WHERE other.url = acls.url AND other.alone)
         OR EXISTS (SELECT 1 FROM earlier WHERE earlier.url = acls.url)
+        OR (url, datasource) IN (SELECT * FROM resent)
     )
 )
 ORDER BY datasource, url
@@ -153,8 +163,20 @@ _SETTLE = """
 UPDATE kept SET acl = NULL
 WHERE is_parent AND number <= (SELECT ifnull(max(number), -1) FROM doubts)
 """
+_DOUBT_ALL = "UPDATE kept SET acl = NULL WHERE is_parent"
 _CLEAR = "UPDATE kept SET acl = NULL, number = 0 WHERE acl IS NOT x'C0'"
 _COPY_BYTES = 1 << 20
+
+
+class _SentFeed(msgspec.Struct, frozen=True):
+    datasource: str = ""
+
+
+class _SentAcl(msgspec.Struct, frozen=True):
+    """The document of a changed ACL."""
+
+    url: str
+    provenance: _SentFeed
 
 
 class KeptAcl(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -209,6 +231,16 @@ def load_kept(path: Path, database: sqlite3.Connection) -> None:
     database.execute(_EARLIER)
 
 
+def load_sent(path: Path, database: sqlite3.Connection) -> None:
+    """Have the decisions sent again that a run may have sent in whose place this one is made."""
+    if not path.exists():
+        return
+    for sent in read_lines([path], _SentAcl):
+        place = sent.url, sent.provenance.datasource
+        database.execute("INSERT OR IGNORE INTO resent VALUES (?, ?)", place)
+    database.execute("INSERT OR IGNORE INTO remapped SELECT * FROM resent")
+
+
 def write_changed(database: sqlite3.Connection, path: Path, *, after: int) -> None:
     """Write the ACLs up to a number that inherit from one that has changed, as JSON lines.
 
@@ -249,7 +281,7 @@ def map_documents(database: sqlite3.Connection, path: Path, mapping: AclMapping)
         parent = None if acl is None else parent_url(acl)
         values = {"url": place[0], "datasource": place[1], "acl": data, "parent": parent}
         database.execute(_MAP, {**values, "feed": feed, "was_hidden": document.was_hidden})
-        database.execute("INSERT INTO remapped VALUES (?, ?)", place)
+        database.execute("INSERT OR IGNORE INTO remapped VALUES (?, ?)", place)
 
 
 def write_kept(database: sqlite3.Connection, path: Path, *, before: Path, has_heirs: bool) -> None:
@@ -371,19 +403,48 @@ def settle_doubts(path: Path) -> None:
         kept.execute("DELETE FROM doubts")
 
 
+def doubt_kept(path: Path) -> None:
+    """Make all ACLs unknown from which others may inherit, as a whole feed was not read.
+
+    This may be repeated. Raise ConfigError for a file that has no ACLs of a job.
+    """
+    if path.exists():
+        with _changed_copy(path) as kept:
+            kept.execute(_DOUBT_ALL)
+
+
+def doubt_groups(path: Path, source: str) -> None:
+    """Make all groups unknown, as a whole groups feed of a source was not read.
+
+    This may be repeated. Raise ConfigError for a file that has no ACLs of a job.
+    """
+    if not path.exists():
+        replace_kept(path, ())
+    with _changed_copy(path) as kept:
+        kept.executescript(STATED_SCHEMA)
+        remember_groups([GroupLine(source)], kept)
+
+
+@contextmanager
+def _changed_copy(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a copy of the ACLs of a job, which replaces them at the end."""
+    with upgraded_kept(path) as before:
+        part = copy_part(before, path)
+    with closing(scratch_database("", part)) as kept, kept:
+        yield kept
+    replace_by(part, path)
+
+
 def clear_kept(path: Path) -> None:
     """Make all ACLs, stated ACLs and groups of a job unknown; this may be repeated.
 
     Documents below a folder whose ACL comes are hidden until they come again. Raise ConfigError for
     a file that has no ACLs of a job.
     """
-    with upgraded_kept(path) as before:
-        part = copy_part(before, path)
-    with closing(scratch_database("", part)) as kept, kept:
+    with _changed_copy(path) as kept:
         kept.execute(_CLEAR)
         kept.execute("DELETE FROM doubts")
         clear_stated(kept)
-    replace_by(part, path)
 
 
 def read_kept(path: Path, url: str | None = None) -> Iterator[KeptAcl]:

@@ -1,6 +1,8 @@
 """A gateway to an index keeps the groups that are posted to it, and writes them to an index."""
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -66,6 +68,28 @@ def test_groups_of_several_sources_are_kept_and_written_to_an_index(
     assert groups_of(target, "bob") == []
 
 
+_AS_VERSION_2 = """
+DROP VIEW acls; DROP TABLE kept; DROP TABLE parents; PRAGMA user_version = 2;
+CREATE TABLE acls (
+    url TEXT, datasource TEXT, acl BLOB, alone INTEGER, is_parent INTEGER, number INTEGER,
+    is_incremental INTEGER, origin TEXT, parent TEXT, feed INTEGER, place INTEGER,
+    PRIMARY KEY (url, datasource)
+) WITHOUT ROWID
+"""
+
+
+def test_groups_of_a_file_of_the_version_before_stay(night: Night, target: Served) -> None:
+    post(night, group("board", "ann"))
+    night.forward()
+    with closing(sqlite3.connect(night.acls)) as database:
+        database.executescript(_AS_VERSION_2)
+    night.posted(page("a"))
+    night.forward()
+    post(night, group("staff", "bob"))
+    night.forward()
+    assert (groups_of(target, "ann"), groups_of(target, "bob")) == (["board"], ["staff"])
+
+
 def test_without_one_of_its_members_no_group_is_known(night: Night, target: Served) -> None:
     post(night, group("staff", "ann"))
     night.posted(acl("folder/", "ann"))
@@ -82,6 +106,19 @@ def test_without_one_of_its_members_no_group_is_known(night: Night, target: Serv
     assert groups_of(target, "bob") == ["staff"]
     assert count_kept(night.acls) == (2, 0)
     assert night.seen()["ann"] == ["folder/a"]
+
+
+def test_without_one_of_its_feeds_no_group_is_known(night: Night, target: Served) -> None:
+    post(night, group("staff", "ann", "bob"), feedtype="full")
+    night.forward()
+    night.spool.groups(b'<?xml version="1.0" encoding="klingon"?><xmlgroups/>', "ldap", "full")
+    done = night.forward()
+    assert done.journal()[-1].state is ForwardState.SET_ASIDE
+    assert any("people: removed, so that no user is searched for" in of for of in done.warnings)
+    assert run("access", "bob", "--groups-index", f"{target.url}/people").returncode != 0
+    post(night, group("staff", "ann"), feedtype="full")
+    night.forward()
+    assert (groups_of(target, "ann"), groups_of(target, "bob")) == (["staff"], [])
 
 
 def test_a_group_that_was_replaced_by_its_users_gives_new_decisions(

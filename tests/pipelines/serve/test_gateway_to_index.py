@@ -274,6 +274,23 @@ def test_a_feed_that_cannot_be_read_is_set_aside_alone(night: Night) -> None:
         retry(night.spool.root, "2")
 
 
+def test_acls_before_a_feed_that_is_set_aside_are_unknown_until_they_are_stated(
+    night: Night,
+) -> None:
+    night.posted(acl("folder/", "bob"))
+    night.posted(page("folder/a", below("folder/")))
+    night.forward()
+    narrowed = gsa_feed(acl("folder/", "ann"), datasource="docs")
+    night.spool.feed(narrowed.replace(b"UTF-8", b"klingon"), "docs")
+    night.posted(page("folder/b", below("folder/")))
+    done = night.forward()
+    assert [each.state.value for each in done.journal()[1:]] == ["set-aside", "forwarded"]
+    assert night.seen() == {"ann": [], "bob": ["folder/a"]}
+    night.posted(acl("folder/", "ann"), page("folder/b", below("folder/")))
+    night.forward()
+    assert night.seen() == {"ann": ["folder/a", "folder/b"], "bob": []}
+
+
 def test_acls_after_a_part_that_cannot_be_read_are_unknown_until_they_are_stated(
     night: Night,
 ) -> None:
