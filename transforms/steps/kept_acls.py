@@ -33,6 +33,7 @@ from feedferry.transforms.formats.holding.acl_metadata import join_parent
 from feedferry.transforms.steps.stated.acl_bytes import NO_ACL, packed, unpacked_if_any
 from feedferry.transforms.steps.stated.acl_mapping import AclMapping
 from feedferry.transforms.steps.stated.kept_file import (
+    NOT_HIDDEN,
     filled_kept,
     keep,
     opened,
@@ -149,9 +150,10 @@ INSERT INTO acls VALUES (
 ON CONFLICT DO UPDATE SET acl = excluded.acl, parent = excluded.parent
 WHERE acl <> x'C0' OR :was_hidden
 """
-_SETTLE = """
-UPDATE kept SET acl = NULL
-WHERE is_parent AND number <= (SELECT ifnull(max(number), -1) FROM doubts)
+_LAST_DOUBT = f"ifnull(max(number), {NOT_HIDDEN - 1})"
+_SETTLE = f"""
+UPDATE kept SET acl = NULL, number = {NOT_HIDDEN}
+WHERE acl NOT NULL AND is_parent AND number <= (SELECT {_LAST_DOUBT} FROM doubts)
 """
 _CLEAR = "UPDATE kept SET acl = NULL, number = 0 WHERE acl IS NOT x'C0'"
 _COPY_BYTES = 1 << 20
@@ -400,7 +402,7 @@ def read_kept(path: Path, url: str | None = None) -> Iterator[KeptAcl]:
         f" {where} ORDER BY url, datasource"
     )
     with opened(path) as kept:
-        [doubt] = kept.execute("SELECT ifnull(max(number), -1) FROM doubts").fetchone()
+        [doubt] = kept.execute(f"SELECT {_LAST_DOUBT} FROM doubts").fetchone()
         for row in kept.execute(query, {"url": url}):
             found, acl, alone, is_parent, number, origin, datasource, run, source, place = row
             is_unknown = acl is None or (is_parent and number <= doubt)

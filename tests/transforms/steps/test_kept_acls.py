@@ -428,6 +428,25 @@ def test_doubts_that_are_settled_make_parents_unknown_until_they_are_stated(tmp_
     assert job.changed() == {("docs", "d/x"): "bob"}
 
 
+def test_a_document_of_a_folder_with_a_settled_doubt_follows_the_folder_above(
+    tmp_path: Path,
+) -> None:
+    job = Nights(tmp_path)
+    job.run(folder("d/", "ann"), folder("d/e/", "ann", parent="d/"), document("d/e/"))
+    job.run(rejected(None), child("d/e/x", "d/e/"), settles_doubts=True)
+    job.run(folder("d/", "bob"))
+    assert job.changed() == {("docs", path): "acl-chain-broken" for path in ("d/e/", "d/e/x")}
+
+
+def test_a_new_acl_alone_that_is_filtered_hides_the_document_of_another_datasource(
+    tmp_path: Path,
+) -> None:
+    job = Nights(tmp_path, f"- drop: {{principal: eve}}\n{DECISION}")
+    job.run(document("x", B), alone("y", "ann", A))
+    job.run(alone("x", "eve", A))
+    assert job.changed() == {("b", "x"): "acl-unknown"}
+
+
 def test_an_acl_that_is_stated_after_such_a_part_is_newer_though_others_were_not_kept(
     tmp_path: Path,
 ) -> None:
