@@ -34,6 +34,7 @@ from feedferry.transforms.steps.stated.acl_bytes import NO_ACL, packed, unpacked
 from feedferry.transforms.steps.stated.acl_mapping import AclMapping
 from feedferry.transforms.steps.stated.kept_file import (
     NOT_HIDDEN,
+    UNSURE,
     filled_kept,
     keep,
     opened,
@@ -79,7 +80,7 @@ WHERE acl IS NOT x'C0' AND (url IN (SELECT url FROM acls WHERE is_parent) OR alo
     SELECT 1 FROM acls AS other WHERE other.url = acls.url AND other.acl = x'C0'
 ))
 """
-_CHANGED = """
+_CHANGED = f"""
 WITH RECURSIVE changed (url) AS (
     SELECT url FROM earlier LEFT JOIN acls USING (url, datasource)
     WHERE acls.acl IS NOT earlier.acl OR acls.number IS NULL
@@ -89,13 +90,13 @@ WITH RECURSIVE changed (url) AS (
         SELECT 1 FROM earlier WHERE url = acls.url AND datasource = acls.datasource
     )
     UNION SELECT url FROM acls
-    WHERE acl IS NULL AND parent IS NULL AND NOT (alone OR is_parent)
+    WHERE acl IS NULL AND parent IS NULL AND NOT (alone OR is_parent) OR number = {UNSURE}
     UNION SELECT url FROM remapped
     UNION SELECT acls.url FROM acls JOIN changed ON acls.parent = changed.url
 )
 SELECT url, acl, datasource FROM acls JOIN changed USING (url)
 WHERE number <= :after AND NOT (alone AND acl IS NULL AND number > 0) AND (
-    parent NOT NULL OR (acl IS NULL AND NOT is_parent) OR acl = x'C0' AND (
+    parent NOT NULL OR (acl IS NULL AND (NOT is_parent OR number = {UNSURE})) OR acl = x'C0' AND (
         EXISTS (SELECT 1 FROM acls AS other WHERE other.url = acls.url AND other.alone)
         OR EXISTS (SELECT 1 FROM earlier WHERE earlier.url = acls.url)
     )
@@ -120,7 +121,7 @@ _FORGET_SENT = (
     " WHERE new.url = old.url AND new.datasource = old.datasource"
     " AND new.acl IS old.acl AND new.alone = old.alone)",
     "INSERT INTO acls"
-    " SELECT url, datasource, NULL, alone, is_parent, number, FALSE, origin, NULL,"
+    f" SELECT url, datasource, NULL, alone, is_parent, {UNSURE}, FALSE, origin, NULL,"
     " (SELECT number FROM feeds WHERE run = :run AND source = ''), 0"
     " FROM (SELECT * FROM before.acls UNION ALL SELECT * FROM sent.acls) WHERE alone OR is_parent"
     " ON CONFLICT DO UPDATE SET alone = alone OR excluded.alone",
@@ -150,7 +151,7 @@ INSERT INTO acls VALUES (
 ON CONFLICT DO UPDATE SET acl = excluded.acl, parent = excluded.parent
 WHERE acl <> x'C0' OR :was_hidden
 """
-_LAST_DOUBT = f"ifnull(max(number), {NOT_HIDDEN - 1})"
+_LAST_DOUBT = f"ifnull(max(number), {UNSURE - 1})"
 _SETTLE = f"""
 UPDATE kept SET acl = NULL, number = {NOT_HIDDEN}
 WHERE acl NOT NULL AND is_parent AND number <= (SELECT {_LAST_DOUBT} FROM doubts)
@@ -235,6 +236,7 @@ def write_changed(database: sqlite3.Connection, path: Path, *, after: int) -> No
                 ),
             )
             stream.write(encoder.encode(record))
+    database.execute(f"UPDATE acls SET number = {NOT_HIDDEN} WHERE number = {UNSURE}")
 
 
 def map_documents(database: sqlite3.Connection, path: Path, mapping: AclMapping) -> None:

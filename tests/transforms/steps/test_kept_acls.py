@@ -387,6 +387,25 @@ def test_documents_that_an_abandoned_run_may_have_sent_are_hidden_unless_they_co
     assert job.changed() == {}
 
 
+def test_what_is_below_a_parent_or_alone_in_an_abandoned_run_is_hidden_once(
+    tmp_path: Path,
+) -> None:
+    job = Nights(tmp_path)
+    below = folder("d/e/", "ann", parent="d/"), child("d/e/x", "d/e/"), child("d/y", "d/")
+    job.run(folder("d/", "ann"), *below, alone("k", "ann"))
+    job.run(folder("d/e/", "bob", parent="d/"), alone("k", "bob"), is_remembered=False)
+    forget_sent(tmp_path / "run-2" / KEPT_ACLS, job.store, tmp_path / "run-2")
+    job.run(folder("d/e/", "bob"), is_remembered=False)
+    assert job.changed() == {("docs", "d/e/x"): "bob", ("docs", "k"): "acl-chain-broken"}
+    job.run(document("new", stated=own_acl("ann")))
+    hidden = ("d/e/", "d/e/x", "k")
+    assert job.changed() == {("docs", path): "acl-chain-broken" for path in hidden}
+    job.run(folder("d/", "cid"))
+    assert job.changed() == {("docs", "d/y"): "cid"}
+    job.run(folder("d/e/", "bob"), alone("k", "bob"))
+    assert job.changed() == {("docs", "d/e/x"): "bob"}
+
+
 def test_a_parent_that_an_abandoned_run_may_have_sent_is_unknown_in_its_datasource(
     tmp_path: Path,
 ) -> None:
