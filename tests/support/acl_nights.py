@@ -4,7 +4,7 @@ from pathlib import Path
 
 from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from feedferry.schemas.record import Action, Provenance, Record
-from feedferry.schemas.reject import Reject
+from feedferry.schemas.reject import Filtered, Reject
 from feedferry.schemas.span import Span
 from feedferry.transforms.formats import JSONL, ReadOptions, ReadResult
 from feedferry.transforms.formats.fast_path.elements.singly import singly
@@ -79,7 +79,7 @@ class Nights:
 
 def outcome(result: object) -> str:
     is_update = isinstance(result, Record) and result.action is not Action.ADD
-    return "" if is_update else readers_of(result)
+    return "" if is_update or isinstance(result, Filtered) else readers_of(result)
 
 
 def readers_of(result: object) -> str:

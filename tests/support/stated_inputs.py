@@ -18,6 +18,7 @@ class StatedInputs:
 
     sends_decisions = can_be_read = True
     settles_doubts = False
+    withholds = True
     feedtype: str | None = None
     """The feedtype at the target, in place of those of the records."""
 

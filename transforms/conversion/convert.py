@@ -454,6 +454,7 @@ def _kept_logs(
             mapping,
             datasource=target.datasource,
             feedtype=target.feedtype,
+            withholds=settings.withhold,
         )
     groups = GroupLog(
         AtomicFile(storage, f"{span.name}{GROUPS}"),

@@ -53,7 +53,7 @@ from feedferry.transforms.steps.kept_acls import (
 )
 from feedferry.transforms.steps.stated.acl_bytes import packed, unpacked
 from feedferry.transforms.steps.stated.acl_mapping import AclMapping
-from feedferry.transforms.steps.stated.kept_file import ACLS_SCHEMA, upgraded
+from feedferry.transforms.steps.stated.kept_file import ACLS_SCHEMA, NOT_HIDDEN, upgraded
 from feedferry.transforms.steps.step import AppliedSteps, StepInputs
 from feedferry.transforms.storage.atomic import RejectFile
 from feedferry.transforms.storage.files.scratch import has_rows, read_scratch, whole_scratch
@@ -83,9 +83,10 @@ acl = x'C0', is_parent = FALSE, number = excluded.number, origin = excluded.orig
 feed = excluded.feed, place = excluded.place
 WHERE NOT alone
 """
-_HIDE_ALONE = """
-INSERT INTO acls VALUES (?, ?, NULL, TRUE, FALSE, ?, FALSE, NULL, NULL, ?, ?)
-ON CONFLICT DO UPDATE SET alone = TRUE, acl = NULL, feed = excluded.feed, place = excluded.place
+_HIDE_ALONE = f"""
+INSERT INTO acls VALUES (?1, ?2, NULL, TRUE, FALSE, ?3, FALSE, NULL, NULL, ?4, ?5)
+ON CONFLICT DO UPDATE SET alone = TRUE, acl = NULL, feed = excluded.feed, place = excluded.place,
+number = iif(?6, number, {NOT_HIDDEN})
 WHERE acl IS NULL OR acl = x'C0'
 """
 _MAY_BE_PARENT = "(is_parent OR alone)"
@@ -98,8 +99,9 @@ SELECT 1 FROM acls WHERE url = :url AND acl <> x'C0' AND number <= :number AND (
     )
 )
 """
-_SETTLE = """
-UPDATE acls SET acl = NULL WHERE is_parent AND number <= (SELECT max(number) FROM doubts)
+_SETTLE = f"""
+UPDATE acls SET acl = NULL, number = {NOT_HIDDEN}
+WHERE acl NOT NULL AND is_parent AND number <= (SELECT max(number) FROM doubts)
 """
 _IS_CLEARED = "SELECT 1 FROM acls WHERE url = ? AND acl IS NULL AND number = 0"
 _LAST_NUMBER = """
@@ -426,7 +428,8 @@ class _Acls:
             query = "DELETE FROM acls WHERE datasource = ?"
             query = f"{query} RETURNING url, number, feed, place"
             unplaced = self._execute(query, (f"{_UNPLACED}{source}",)).fetchall()
-            rows = ((url, datasource, *others) for url, *others in unplaced)
+            is_hidden = self._inputs.withholds
+            rows = ((url, datasource, *others, is_hidden) for url, *others in unplaced)
             self._database.executemany(_HIDE_ALONE, rows)
         self._datasources[source] = datasource
         row = stated or "", datasource
@@ -489,7 +492,8 @@ class _Acls:
         it; until its datasource is known, it counts for all. Any other counts for all from which
         others may inherit. The ACL of a document only stays: the target has it, and needs its new
         decision where one above it changes. If an ACL alone shows the document again, that is
-        unknown, too: a new decision would show the document by it.
+        unknown, too: a new decision would show the document by it. If the run does not hide the
+        document, a later change of an ACL above it does.
         """
         is_pattern = result.action == Action.DELETE_PATTERN.value
         may_be_alone = not is_pattern and self._may_be_alone(item)
@@ -500,6 +504,8 @@ class _Acls:
         is_shown_by_acl = isinstance(result, Reject) and is_until_acl(result, origin)
         if is_shown_by_acl and not may_be_alone:
             is_replaced = f"(is_parent OR (parent NOT NULL OR acl = x'C0') AND {is_own})"
+        is_hidden = self._inputs.withholds and isinstance(result, Reject)
+        number = "number" if is_hidden else NOT_HIDDEN
         feed, place = self._place_of(item.provenance if isinstance(item, Record) else item)
         for name in self._steps.renamed(result.url or ""):
             url = name.strip()
@@ -507,13 +513,14 @@ class _Acls:
             for column in ("url", "origin"):
                 condition = f"{column} {compared} :text AND {is_replaced}"
                 query = (
-                    f"UPDATE acls SET acl = NULL, feed = :feed, place = :place WHERE {condition}"
+                    f"UPDATE acls SET acl = NULL, number = {number}, feed = :feed, place = :place"
+                    f" WHERE {condition}"
                 )
                 values = {"text": text, "own": own, "feed": feed, "place": place}
                 self._execute(query, values)
             if may_be_alone:
                 self._number += 1
-                alone = url, own, self._number, feed, place
+                alone = url, own, self._number, feed, place, is_hidden
                 self._execute(_HIDE_ALONE, alone)
 
     def _place_of(self, item: ReadResult | Provenance) -> tuple[int, int]:

@@ -35,6 +35,8 @@ from feedferry.transforms.steps.stated.acl_mapping import AclMapping
 from feedferry.transforms.steps.stated.group_log import GroupLine
 from feedferry.transforms.steps.stated.group_store import remember_groups
 from feedferry.transforms.steps.stated.kept_file import (
+    NOT_HIDDEN,
+    UNSURE,
     filled_kept,
     keep,
     opened,
@@ -87,7 +89,7 @@ WHERE acl IS NOT x'C0' AND (url IN (SELECT url FROM acls WHERE is_parent) OR alo
     SELECT 1 FROM acls AS other WHERE other.url = acls.url AND other.acl = x'C0'
 ))
 """
-_CHANGED = """
+_CHANGED = f"""
 WITH RECURSIVE changed (url) AS (
     SELECT url FROM earlier LEFT JOIN acls USING (url, datasource)
     WHERE acls.acl IS NOT earlier.acl OR acls.number IS NULL
@@ -97,13 +99,13 @@ WITH RECURSIVE changed (url) AS (
         SELECT 1 FROM earlier WHERE url = acls.url AND datasource = acls.datasource
     )
     UNION SELECT url FROM acls
-    WHERE acl IS NULL AND parent IS NULL AND NOT (alone OR is_parent)
+    WHERE acl IS NULL AND parent IS NULL AND NOT (alone OR is_parent) OR number = {UNSURE}
     UNION SELECT url FROM remapped
     UNION SELECT acls.url FROM acls JOIN changed ON acls.parent = changed.url
 )
 SELECT url, acl, datasource FROM acls JOIN changed USING (url)
 WHERE number <= :after AND NOT (alone AND acl IS NULL AND number > 0) AND (
-    parent NOT NULL OR (acl IS NULL AND NOT is_parent) OR acl = x'C0' AND (
+    parent NOT NULL OR (acl IS NULL AND (NOT is_parent OR number = {UNSURE})) OR acl = x'C0' AND (
         EXISTS (SELECT 1 FROM acls AS other WHERE other.url = acls.url AND other.alone)
         OR EXISTS (SELECT 1 FROM earlier WHERE earlier.url = acls.url)
         OR (url, datasource) IN (SELECT * FROM resent)
@@ -129,7 +131,7 @@ _FORGET_SENT = (
     " WHERE new.url = old.url AND new.datasource = old.datasource"
     " AND new.acl IS old.acl AND new.alone = old.alone)",
     "INSERT INTO acls"
-    " SELECT url, datasource, NULL, alone, is_parent, number, FALSE, origin, NULL,"
+    f" SELECT url, datasource, NULL, alone, is_parent, {UNSURE}, FALSE, origin, NULL,"
     " (SELECT number FROM feeds WHERE run = :run AND source = ''), 0"
     " FROM (SELECT * FROM before.acls UNION ALL SELECT * FROM sent.acls) WHERE alone OR is_parent"
     " ON CONFLICT DO UPDATE SET alone = alone OR excluded.alone",
@@ -159,9 +161,10 @@ INSERT INTO acls VALUES (
 ON CONFLICT DO UPDATE SET acl = excluded.acl, parent = excluded.parent
 WHERE acl <> x'C0' OR :was_hidden
 """
-_SETTLE = """
-UPDATE kept SET acl = NULL
-WHERE is_parent AND number <= (SELECT ifnull(max(number), -1) FROM doubts)
+_LAST_DOUBT = f"ifnull(max(number), {UNSURE - 1})"
+_SETTLE = f"""
+UPDATE kept SET acl = NULL, number = {NOT_HIDDEN}
+WHERE acl NOT NULL AND is_parent AND number <= (SELECT {_LAST_DOUBT} FROM doubts)
 """
 _DOUBT_ALL = "UPDATE kept SET acl = NULL WHERE is_parent"
 _CLEAR = "UPDATE kept SET acl = NULL, number = 0 WHERE acl IS NOT x'C0'"
@@ -265,6 +268,7 @@ def write_changed(database: sqlite3.Connection, path: Path, *, after: int) -> No
                 ),
             )
             stream.write(encoder.encode(record))
+    database.execute(f"UPDATE acls SET number = {NOT_HIDDEN} WHERE number = {UNSURE}")
 
 
 def map_documents(database: sqlite3.Connection, path: Path, mapping: AclMapping) -> None:
@@ -461,7 +465,7 @@ def read_kept(path: Path, url: str | None = None) -> Iterator[KeptAcl]:
         f" {where} ORDER BY url, datasource"
     )
     with opened(path) as kept:
-        [doubt] = kept.execute("SELECT ifnull(max(number), -1) FROM doubts").fetchone()
+        [doubt] = kept.execute(f"SELECT {_LAST_DOUBT} FROM doubts").fetchone()
         for row in kept.execute(query, {"url": url}):
             found, acl, alone, is_parent, number, origin, datasource, run, source, place = row
             is_unknown = acl is None or (is_parent and number <= doubt)

@@ -85,6 +85,11 @@ class StepInputs(Protocol):
         ...
 
     @property
+    def withholds(self) -> bool:
+        """Whether the run hides documents that are rejected."""
+        ...
+
+    @property
     def sends_decisions(self) -> bool:
         """Whether the run sends the decisions of earlier runs that have changed."""
         ...

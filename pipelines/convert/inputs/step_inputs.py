@@ -39,6 +39,7 @@ class SpanInputs(msgspec.Struct, frozen=True, dict=True):
     kept_acls: Path | None = None
     run: str = ""
     settles_doubts: bool = False
+    withholds: bool = True
 
     def records(self) -> Generator[ReadResult, None, None]:
         for span in self.spans:
@@ -142,6 +143,7 @@ def prepare_steps(
         None if settings.kept_acls is None else Path(settings.kept_acls),
         run,
         settles_doubts,
+        settings.withhold,
     )
     settings.steps.prepare(inputs, settings.local)
     changed = settings.local / CHANGED_ACLS

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from feedferry.pipelines.folders.job_folders import runs_of
 from feedferry.schemas.receipt import NARROW
 from support.forks import run
 from support.index_searches import found_by
@@ -46,6 +47,10 @@ class FeedJob:
     def night(self, *parts: str, feedtype: str = "incremental", datasource: str = "web") -> int:
         self.write(*parts, feedtype=feedtype, datasource=datasource)
         return self.run()
+
+    def report(self) -> Path:
+        """Return the report of the last run."""
+        return self.home / runs_of(self.home)[-1].id / "report.json"
 
     def readers(self) -> dict[str, list[str]]:
         """Return the users who find each document, by its path."""
@@ -125,6 +130,29 @@ def test_a_document_without_a_decision_any_more_is_withheld_also_if_rejects_are_
     assert job.readers() == {}
 
 
+@pytest.mark.parametrize("changes_at_once", [False, True])
+def test_a_document_that_stays_with_a_damaged_acl_that_inherits_follows_its_folder(
+    job: FeedJob, changes_at_once: bool
+) -> None:
+    flags = "--set", "rejects.withhold=false"
+    damaged = f'<acl inherit-from="{HOST}d/"><principal scope="user" access="permt">x</principal>'
+    job.night(folder("d/", "ann"), child("d/x", "d/"))
+    job.write(document("d/x", f"{damaged}</acl>"), *[folder("d/", "bob")] * changes_at_once)
+    assert job.run(*flags) == 1
+    assert job.readers() == ({} if changes_at_once else {"d/x": ["ann"]})
+    assert job.night(folder("d/", "eve")) == 1
+    assert job.readers() == {}
+
+
+def test_a_document_whose_newer_acl_is_filtered_follows_its_folder(job: FeedJob) -> None:
+    with (job.folder / "nights.yaml").open("a", encoding="utf-8") as text:
+        text.write("transform:\n- drop: {principal: eve}\n")
+    job.night(folder("d/", "ann"), document("d/x"), acl("d/x", "ann", "d/"))
+    assert job.night(acl("d/x", "eve", "d/"), document("other")) == 0
+    assert job.night(folder("d/", "bob")) == 1
+    assert job.readers() == {"other": ["ann", "bob", "stranger"]}
+
+
 def test_documents_are_hidden_below_a_folder_that_changes_after_the_acls_were_cleared(
     job: FeedJob,
 ) -> None:
@@ -138,7 +166,7 @@ def test_documents_are_hidden_below_a_folder_that_changes_after_the_acls_were_cl
     assert job.readers() == {**before, "new": ["bob"]}
     assert job.night(folder("d/", "bob")) == 1
     assert job.readers() == {"f/x": ["ann"], "new": ["bob"]}
-    report = json.loads(max(job.home.glob("*/report.json")).read_bytes())
+    report = json.loads(job.report().read_bytes())
     assert report["account"]["reject_codes"] == {"acl-chain-broken": 4}
     assert job.night(child("d/x", "d/"), child("d/e/y", "d/e/")) == 0  # one of them waits
     assert job.readers() == {"d/x": ["bob"], "f/x": ["ann"], "new": ["bob"]}

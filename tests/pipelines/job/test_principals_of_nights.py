@@ -62,6 +62,24 @@ def test_a_changed_table_counts_for_documents_of_nights_before(
     assert job.readers() == {"d/y": ["ann"], "x": ["bob"], "z": [*USERS], **everyone}
 
 
+def test_a_changed_table_hides_a_document_that_stayed_with_a_rejected_acl(
+    tmp_path: Path, served: Served
+) -> None:
+    job = MappedJob(tmp_path, served.url, FEED)
+    with (tmp_path / "nights.yaml").open("a", encoding="utf-8") as text:
+        text.write("rejects: {withhold: false}\n")
+    job.map(one="ann", two="bob")
+    write_feed(tmp_path, document("x", acl("one")), document("two", acl("two")))
+    assert job.night() == 0
+    write_feed(tmp_path, document("x", acl("one").replace("permit", "permt")))
+    assert job.night() == 1
+    assert job.readers() == {"x": ["ann"], "two": ["bob"]}
+    job.map(one="eve", two="bob")
+    write_feed(tmp_path, document("z"))
+    assert job.night() == 1
+    assert job.readers() == {"two": ["bob"], "z": [*USERS]}
+
+
 def test_a_changed_table_counts_for_acls_whose_chains_were_broken_when_they_came(
     tmp_path: Path, served: Served
 ) -> None:

@@ -387,6 +387,25 @@ def test_documents_that_an_abandoned_run_may_have_sent_are_hidden_unless_they_co
     assert job.changed() == {}
 
 
+def test_what_is_below_a_parent_or_alone_in_an_abandoned_run_is_hidden_once(
+    tmp_path: Path,
+) -> None:
+    job = Nights(tmp_path)
+    below = folder("d/e/", "ann", parent="d/"), child("d/e/x", "d/e/"), child("d/y", "d/")
+    job.run(folder("d/", "ann"), *below, alone("k", "ann"))
+    job.run(folder("d/e/", "bob", parent="d/"), alone("k", "bob"), is_remembered=False)
+    forget_sent(tmp_path / "run-2" / KEPT_ACLS, job.store, tmp_path / "run-2")
+    job.run(folder("d/e/", "bob"), is_remembered=False)
+    assert job.changed() == {("docs", "d/e/x"): "bob", ("docs", "k"): "acl-chain-broken"}
+    job.run(document("new", stated=own_acl("ann")))
+    hidden = ("d/e/", "d/e/x", "k")
+    assert job.changed() == {("docs", path): "acl-chain-broken" for path in hidden}
+    job.run(folder("d/", "cid"))
+    assert job.changed() == {("docs", "d/y"): "cid"}
+    job.run(folder("d/e/", "bob"), alone("k", "bob"))
+    assert job.changed() == {("docs", "d/e/x"): "bob"}
+
+
 def test_a_parent_that_an_abandoned_run_may_have_sent_is_unknown_in_its_datasource(
     tmp_path: Path,
 ) -> None:
@@ -426,6 +445,25 @@ def test_doubts_that_are_settled_make_parents_unknown_until_they_are_stated(tmp_
     assert job.run(child("d/z", "d/"), child("e/z", "e/")) == ["acl-chain-broken"] * 2
     assert job.run(folder("d/", "bob"), child("d/z", "d/")) == ["bob"]
     assert job.changed() == {("docs", "d/x"): "bob"}
+
+
+def test_a_document_of_a_folder_with_a_settled_doubt_follows_the_folder_above(
+    tmp_path: Path,
+) -> None:
+    job = Nights(tmp_path)
+    job.run(folder("d/", "ann"), folder("d/e/", "ann", parent="d/"), document("d/e/"))
+    job.run(rejected(None), child("d/e/x", "d/e/"), settles_doubts=True)
+    job.run(folder("d/", "bob"))
+    assert job.changed() == {("docs", path): "acl-chain-broken" for path in ("d/e/", "d/e/x")}
+
+
+def test_a_new_acl_alone_that_is_filtered_hides_the_document_of_another_datasource(
+    tmp_path: Path,
+) -> None:
+    job = Nights(tmp_path, f"- drop: {{principal: eve}}\n{DECISION}")
+    job.run(document("x", B), alone("y", "ann", A))
+    job.run(alone("x", "eve", A))
+    assert job.changed() == {("b", "x"): "acl-unknown"}
 
 
 def test_an_acl_that_is_stated_after_such_a_part_is_newer_though_others_were_not_kept(

@@ -38,13 +38,18 @@ CREATE TABLE job_datasources (name TEXT PRIMARY KEY) WITHOUT ROWID
 """
 ACLS_SCHEMA = f"CREATE {_ACLS_TABLE}; {_OTHER_TABLES}"
 """An ACL without a value is unknown. `number` counts ACLs, `origin` is the URL before all steps.
-The number is 0 if `clear_kept` has made the ACL unknown: no document is hidden by that.
+The number is 0 if `clear_kept` has made the ACL unknown, and `NOT_HIDDEN` if a run has: no document
+is hidden by that, but by a change of an ACL above it. It is `UNSURE` where the target may have the
+ACL of an abandoned run: the next run hides the document, and those below.
 
 A datasource has one ACL for a URL; a datasource that is not stated is an empty text. The ACL of a
 document that states none is nil, `x'C0'`. A doubt is a reject that may be a newer version of any
 ACL up to its number. `feed` and `place` are where the ACL was read, or the reject that makes it
 unknown: a place is a line, or an offset below 0. An abandoned run has no source.
 """
+
+NOT_HIDDEN = -1
+UNSURE = -2
 
 _VERSION, _VERSION_BEFORE = 3, 2
 _FILE_SCHEMA = f"""

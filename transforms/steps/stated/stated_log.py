@@ -23,6 +23,9 @@ GONE, PATTERN, FULL_FEED = 0, -1, -2
 UNKNOWN = -3
 """The key of an ACL that is not known any more."""
 
+UNSURE_DIGEST = b"?"
+"""In place of a digest: it is not known with which principals documents were sent."""
+
 _KEYS = 65_536
 _BLOCK = 1024
 
@@ -50,7 +53,10 @@ class StatedBlock(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StatedLog:
-    """Writes the list of one span. `datasource` and `feedtype` replace those of records."""
+    """Writes the list of one span. `datasource` and `feedtype` replace those of records.
+
+    A run that `withholds` hides the documents that are set aside.
+    """
 
     def __init__(
         self,
@@ -59,8 +65,10 @@ class StatedLog:
         *,
         datasource: str | None,
         feedtype: str | None,
+        withholds: bool = True,
     ) -> None:
         self._file = file
+        self._withholds = withholds
         self._mapping = mapping
         self._datasource, self._feedtype = datasource, feedtype
         self._keys: dict[Acl, int] = {}
@@ -93,12 +101,17 @@ class StatedLog:
             self._state(url, self._store(stated) if key is None else key)
 
     def forget(self, urls: Iterable[str], datasource: str | None) -> None:
-        """Add documents that are set aside: they are hidden, and no new name opens them again."""
+        """Add documents that are set aside: no new name opens those that are hidden again.
+
+        Others have an ACL that is not known any more, so that a new name hides them.
+        """
         stated = datasource or (self._feed and self._feed.datasource)
         place, current = self._datasource or stated or "", self._block.datasource
         self._enter_datasource(place)
         for url in urls:
-            self._state(url, GONE)
+            if not self._withholds:
+                self._block.acls.append(StatedAclRow(UNKNOWN, None, UNSURE_DIGEST))
+            self._state(url, GONE if self._withholds else UNKNOWN)
         self._enter_datasource(current)
 
     def close(self, *, whole: bool) -> None:

@@ -33,6 +33,7 @@ from feedferry.transforms.steps.stated.stated_log import (
     GONE,
     PATTERN,
     UNKNOWN,
+    UNSURE_DIGEST,
     StatedBlock,
     stated_row,
 )
@@ -90,8 +91,6 @@ _CLEAR = (
     f"INSERT INTO stated_acls SELECT {UNKNOWN}, NULL, x'3F' WHERE EXISTS (SELECT 1 FROM documents)",
     "UPDATE groups SET stated = NULL, mapped = NULL",
 )
-_UNSURE = b"?"
-"""In place of a digest: it is not known with which principals documents were sent."""
 
 
 class MappedDocument(msgspec.Struct, frozen=True):
@@ -259,7 +258,7 @@ def remember_stated(
             kept.execute("DELETE FROM documents")
             kept.execute("DELETE FROM stated_acls")
         if is_unsure:
-            _set_mapping(kept, _UNSURE)
+            _set_mapping(kept, UNSURE_DIGEST)
         elif kept.execute("SELECT 1 FROM mappings").fetchone() is None:
             _set_mapping(kept, digest)
         pack_rows(kept)
@@ -309,7 +308,7 @@ class _Remembering:
     def add(self, blocks: Iterable[StatedBlock]) -> None:
         kept = self._kept
         for block in blocks:
-            mapped = _UNSURE if self._is_unsure else None
+            mapped = UNSURE_DIGEST if self._is_unsure else None
             acls = ((row.key, row.acl, mapped or row.mapped) for row in block.acls)
             kept.executemany("INSERT INTO staged.acls VALUES (?, ?, ?)", acls)
             is_plain = all(key >= GONE for key in block.keys) and not self._is_unsure
@@ -339,8 +338,8 @@ class _Remembering:
         if collisions:
             raise FatalError("two different ACLs have one hash, so that they cannot be kept")
         if different:
-            self._kept.execute(_MAPPED_TWICE, (_UNSURE,))
-            _set_mapping(self._kept, _UNSURE)
+            self._kept.execute(_MAPPED_TWICE, (UNSURE_DIGEST,))
+            _set_mapping(self._kept, UNSURE_DIGEST)
         self._kept.execute("DELETE FROM staged.acls")
 
 
