@@ -41,4 +41,4 @@ def _commit_file() -> Iterator[None]:
     try:
         yield
     finally:
-        COMMIT.unlink()
+        COMMIT.unlink(missing_ok=True)  # another build may have removed it

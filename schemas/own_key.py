@@ -13,8 +13,8 @@ class OwnKey(msgspec.Struct, frozen=True, kw_only=True):
     """The key `target.NAME` of an option, as the annotation of its field in an options struct.
 
     The type of the field is a text, a number, or a switch that is off; a text may be the name of a
-    file, or one of `choices`. A number is at least `minimum`, and has a `unit`. `convert` takes the
-    key by `--set`.
+    file, or one of `choices`. A struct is the content of a YAML file, whose name is stated. A
+    number is at least `minimum`, and has a `unit`. `convert` takes the key by `--set`.
 
     >>> class Options(msgspec.Struct):
     ...     pipeline: Annotated[str | None, OwnKey(help="Pipeline of documents.")] = None

@@ -59,10 +59,11 @@ def find_listing(
             auth=given.auth,
         )
     if appliance.protocol.list_documents is None:
+        reason = appliance.protocol.no_list
         raise ConfigError(
             f"⟦against⟧: {appliance.url}: appliances of the kind {appliance.protocol.name} cannot"
-            " list their documents; expected an appliance that can, or another input, such as the"
-            " run of another target"
+            f" list their documents{f': {reason}' if reason else ''}; expected an"
+            " appliance that can, or another input, such as the run of another target"
         )
     return appliance
 

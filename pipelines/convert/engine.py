@@ -57,6 +57,7 @@ from feedferry.pipelines.observer.observer import Observer, Step, followed, mete
 from feedferry.pipelines.observer.progress import Progress
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.pipelines.options.flags import flags_of
+from feedferry.pipelines.options.own_options import texts_of_files
 from feedferry.pipelines.report.conversion_report import ConversionResult
 from feedferry.pipelines.report.run_report import write_report
 from feedferry.schemas.account import Account
@@ -297,7 +298,7 @@ def _fingerprint(
         if declared.flag.affects_output
     }
     if options.own:
-        affecting["own"] = options.own
+        affecting["own"] = options.own, texts_of_files(options.own)
     if options.state is not None:
         affecting["state"] = shown(Path(options.state))  # the copy of one in object storage moves
     states = [(span.source, span.format, span.signature) for span in spans]

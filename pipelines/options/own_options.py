@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 from functools import cache, partial
+from pathlib import Path
+from typing import get_args
 
 import msgspec
 
@@ -11,6 +13,7 @@ from feedferry.pipelines.options.value_parsers import PATH, TEXT, ValueType, cho
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.own_key import OwnKey, OwnOption, own_options_of
 from feedferry.schemas.setting import OWN
+from feedferry.transforms.config.yaml_structs import read_text, read_yaml
 from feedferry.transforms.formats import FORMATS
 from feedferry.transforms.sinks.push.wire.address import APPLIANCES
 
@@ -49,8 +52,38 @@ def own_values(words: Mapping[str, object]) -> dict[str, object]:
 
 
 def chosen_of(own: Mapping[str, object], kind: type[msgspec.Struct]) -> dict[str, object]:
-    """Return those values that a struct of options declares."""
-    return {option.name: own[option.name] for option in own_options_of(kind) if option.name in own}
+    """Return those values that a struct of options declares, with the contents of files."""
+    return {
+        option.name: _read(option, own[option.name])
+        for option in own_options_of(kind)
+        if option.name in own
+    }
+
+
+def texts_of_files(own: Mapping[str, object]) -> dict[str, str]:
+    """Return the texts of the files that options name, which affect a run as the options do."""
+    names = {
+        option.name for kind in _kinds() for option in own_options_of(kind) if option.key.is_file
+    }
+    return {name: read_text(Path(str(own[name]))) for name in sorted(names & own.keys())}
+
+
+def _read(option: OwnOption, value: object) -> object:
+    """Return the value of an option; raise ConfigError for a file that cannot be read."""
+    content = _content_of(option)
+    if content is None:
+        return value
+    try:
+        return read_yaml(Path(str(value)), content)
+    except ConfigError as exc:
+        raise ConfigError(f"⟦{OWN}{option.name}⟧ {exc.text}") from exc
+
+
+def _content_of(option: OwnOption) -> type[msgspec.Struct] | None:
+    """Return the struct of the content of a file, None for an option that is no struct."""
+    members = (option.type, *get_args(option.type))
+    structs = (each for each in members if isinstance(each, type))
+    return next((each for each in structs if issubclass(each, msgspec.Struct)), None)
 
 
 def _kinds() -> _Kinds:
@@ -80,7 +113,8 @@ def _flag(option: OwnOption, formats: frozenset[str]) -> FieldFlag:
         fits=partial(_is_of, formats),
         metavar="" if key.choices else metavar,
     )
-    return FieldFlag(OWN + option.name, flag, option.type, option.default)
+    type_ = option.type if _content_of(option) is None else str | None
+    return FieldFlag(OWN + option.name, flag, type_, option.default)
 
 
 def _value_type(key: OwnKey, type_: object) -> ValueType:

@@ -3,6 +3,6 @@
 from feedferry.transforms.formats import FORMATS
 from feedferry.transforms.sources import SOURCES
 
-READ = ", ".join(format_.name for format_ in FORMATS)
+READ = ", ".join(format_.name for format_ in FORMATS if format_.is_read)
 WRITTEN = ", ".join(format_.name for format_ in FORMATS if format_.encoder)
 SOURCE_NAMES = ", ".join(source.name for source in SOURCES)

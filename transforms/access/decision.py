@@ -227,7 +227,7 @@ def _shorten(part: DecisionPart, count: int, *, only_exact: bool) -> DecisionPar
         if len(layers) <= count:
             break
         earlier, later = layers[at], layers[at + 1]
-        is_equal = not _may_share_users(earlier.permits, later.denies)
+        is_equal = not may_share_users(earlier.permits, later.denies)
         if is_equal or not only_exact:
             is_exact = is_exact and is_equal
             layers[at : at + 2] = [
@@ -245,7 +245,7 @@ def _both_permit(first: DecisionPart, second: DecisionPart) -> DecisionPart:
     only_one = _without(of_one, of_two.keys())
     only_two = _without(of_two, of_one.keys())
     layer = Layer(denies=denies, permits=_without(of_one, only_one.keys()))
-    is_exact = first.is_exact and second.is_exact and not _may_share_users(only_one, only_two)
+    is_exact = first.is_exact and second.is_exact and not may_share_users(only_one, only_two)
     return DecisionPart(layers=(layer,), is_closed=True, is_exact=is_exact)
 
 
@@ -266,7 +266,7 @@ def _without(entries: Entries, others: Set[Member]) -> Entries:
     return {member: entry for member, entry in entries.items() if member not in others}
 
 
-def _may_share_users(first: Collection[Member], second: Collection[Member]) -> bool:
+def may_share_users(first: Collection[Member], second: Collection[Member]) -> bool:
     """Whether a user may be meant by a member of each; the two have no member in common.
 
     A group may have any user. A user may have other names in other namespaces, and may be written

@@ -40,8 +40,12 @@ import yaml  # type: ignore[import-untyped]  # it has no types
 from feedferry.schemas import units
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.spelling import closest, did_you_mean
+from feedferry.transforms.config import scalars
 from feedferry.transforms.config.secrets import check_no_secret
 
+Text = scalars.Text
+Value = scalars.Value
+parse_text, text_where = scalars.parse_text, scalars.text_where
 YAML_SUFFIXES = (".yaml", ".yml")
 _RESOLVERS = {
     "bool": (r"true|false", "tf"),
@@ -80,24 +84,6 @@ for _name, (_pattern, _first) in _RESOLVERS.items():
     )
 
 
-class Value(NamedTuple):
-    """How a scalar is parsed, and the words for a correct value in messages.
-
-    `parse` raises ValueError. If that has a text, it replaces the whole message, so that a value
-    that must not be shown is not shown.
-    """
-
-    parse: Callable[[object], object]
-    expected: str
-
-
-def parse_text(value: object) -> str:
-    """Return a text that is not blank and has no NUL."""
-    if not isinstance(value, str) or not value.strip() or "\0" in value:
-        raise ValueError
-    return value
-
-
 def parse_duration(value: object) -> float:
     """Return the seconds of a duration with a unit, such as `200ms`, `90s` or `2h`."""
     return units.parse_duration(str(value))
@@ -113,18 +99,6 @@ def parse_natural(value: object) -> int:
     if type(value) is not int or value < 0:
         raise ValueError
     return value
-
-
-def text_where(is_right: Callable[[str], object]) -> Callable[[object], str]:
-    """Return the parser of texts that meet a condition; it may raise a ValueError of its own."""
-
-    def parse(value: object) -> str:
-        text = parse_text(value)
-        if not is_right(text):
-            raise ValueError
-        return text
-
-    return parse
 
 
 def several(parse: Callable[[object], _Value]) -> Callable[[object], tuple[_Value, ...]]:
@@ -162,7 +136,6 @@ def _not_zero(parse: Callable[[object], float]) -> Callable[[object], float]:
     return parse_positive
 
 
-Text = Annotated[str, Value(parse_text, "a text in quotes")]
 Natural = Annotated[int, Value(parse_natural, "a number, 0 or more")]
 Positive = Annotated[int, Value(_not_zero(parse_natural), "a number, 1 or more")]
 Size = Annotated[int, Value(_not_zero(parse_size), "a size such as 4096, 64KiB, 900MiB or 1GB")]

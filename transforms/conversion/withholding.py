@@ -62,7 +62,8 @@ class Withholding:
         self, feed: Provenance | FeedHeader, reject: Reject, origin: Record | None = None
     ) -> Iterator[Record]:
         datasource = reject.datasource or feed.datasource
-        is_known = datasource is not None or self._datasource is not None
+        has_no_datasources = not self._feeds.has_feeds
+        is_known = has_no_datasources or datasource is not None or self._datasource is not None
         provenance = Provenance(
             source=reject.source,
             span=reject.span,

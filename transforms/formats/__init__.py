@@ -34,11 +34,16 @@ from feedferry.transforms.formats.command_stream.stream_formats import (
     Docids,
     StreamOptions,
 )
+from feedferry.transforms.formats.discovery_engine.discovery_format import DISCOVERY_ENGINE
 from feedferry.transforms.formats.gsa.gsa_formats import (
     GROUPS_CSV,
     GSA_FEED,
     GSA_GROUPS,
     FeedOptions,
+)
+from feedferry.transforms.formats.json_documents.json_documents_format import (
+    JSON_DOCUMENTS,
+    JsonDocumentsOptions,
 )
 from feedferry.transforms.formats.known_formats import FORMATS
 from feedferry.transforms.formats.opensearch.opensearch_format import (
@@ -54,10 +59,12 @@ from feedferry.transforms.formats.xml.scanning.encoding import detect, is_encodi
 __all__ = [
     "AUTHORIZER_STREAM",
     "AVRO",
+    "DISCOVERY_ENGINE",
     "FORMATS",
     "GSA_FEED",
     "GSA_GROUPS",
     "JSONL",
+    "JSON_DOCUMENTS",
     "LISTER_STREAM",
     "OPENSEARCH",
     "RETRIEVER_STREAM",
@@ -70,6 +77,7 @@ __all__ = [
     "FeedOptions",
     "Format",
     "Holds",
+    "JsonDocumentsOptions",
     "OpensearchOptions",
     "OwnOptions",
     "Places",
@@ -105,6 +113,8 @@ FORMATS.include(
     GROUPS_CSV,
     OPENSEARCH,
     SOLR,
+    DISCOVERY_ENGINE,
+    JSON_DOCUMENTS,
     AVRO,
     JSONL,
 )

@@ -10,6 +10,7 @@ nobody.
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import IO
 
 import msgspec
@@ -21,13 +22,14 @@ from feedferry.schemas.record import (
     Provenance,
     Record,
 )
-from feedferry.schemas.reject import KEPT_BYTES, Place, Reject, record_error, reject_bytes
+from feedferry.schemas.reject import Place
 from feedferry.schemas.span import Span
 from feedferry.transforms.access.index_fields import acl_of_fields, field_names
-from feedferry.transforms.formats.base import MORE_BYTES, ReadOptions, ReadResult
+from feedferry.transforms.formats.base import ReadOptions, ReadResult
 from feedferry.transforms.formats.places import LinePlaces
 from feedferry.transforms.formats.search_document.document_reader import (
     document_of,
+    read_lines,
     text_of,
     texts_of,
 )
@@ -44,10 +46,11 @@ def read(
     """Yield a record for each action, and a reject for lines that are none."""
     offset, number, begin, line_number = span.offset, span.line - 1, span.offset, span.line
     pending = b""
+    read_action = partial(read_lines, read=_record, span=span, options=options)
     for line in stream:
         number += 1
         if pending and begins_action(line):  # its document is missing
-            yield _read(pending, Place(begin, len(pending), line_number), span, options)
+            yield read_action(pending, place=Place(begin, len(pending), line_number))
             pending = b""
         if not pending:
             begin, line_number = offset, number
@@ -56,10 +59,10 @@ def read(
             continue
         pending += line
         if is_whole(pending, line):
-            yield _read(pending, Place(begin, len(pending), line_number), span, options)
+            yield read_action(pending, place=Place(begin, len(pending), line_number))
             pending = b""
     if pending:
-        yield _read(pending, Place(begin, len(pending), line_number), span, options)
+        yield read_action(pending, place=Place(begin, len(pending), line_number))
 
 
 def split(
@@ -101,24 +104,6 @@ def _find_url(line: bytes) -> str | None:
         return _id_of(_object(line))[1]
     except RecordError:
         return None
-
-
-def _read(lines: bytes, place: Place, span: Span, options: ReadOptions) -> Record | Reject:
-    provenance = Provenance(
-        source=span.source,
-        span=span.ordinal,
-        line=place.line,
-        offset=place.offset,
-        datasource=span.feed.datasource if span.feed else None,
-        feedtype=(span.feed and span.feed.feedtype) or None,
-    )
-    try:
-        if len(lines) > options.max_unit_bytes + MORE_BYTES:
-            found = f"an action of {len(lines)} bytes"
-            raise RecordError("line-too-long", f"{found}; raise ⟦max_content_bytes⟧")
-        return _record(lines, provenance, options)
-    except Exception as exc:
-        return reject_bytes(record_error(exc), span=span, place=place, data=lines[:KEPT_BYTES])
 
 
 def _record(lines: bytes, provenance: Provenance, options: ReadOptions) -> Record:

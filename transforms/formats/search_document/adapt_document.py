@@ -5,17 +5,11 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from feedferry.schemas.acl import Acl
 from feedferry.schemas.content import decode
-from feedferry.schemas.errors import RecordError
-from feedferry.schemas.record import Arrival, Content, Field, Meta, Record
-from feedferry.transforms.content_types.document_text import is_plain_text, is_text, text_of
+from feedferry.schemas.record import Arrival, Content, Field, Meta
+from feedferry.transforms.content_types.document_text import is_text
 from feedferry.transforms.formats.base import Adapter, Holds, Target
-from feedferry.transforms.formats.fast_path.columns.holes import (
-    ContentHole,
-    InspectedError,
-    inspected,
-)
+from feedferry.transforms.formats.fast_path.columns.holes import inspected
 from feedferry.transforms.formats.holding.acl_metadata import is_acl_name
 from feedferry.transforms.formats.holding.adapt_rules import (
     Draft,
@@ -23,6 +17,11 @@ from feedferry.transforms.formats.holding.adapt_rules import (
     fit_metadata,
     is_alone,
     is_deletion,
+)
+from feedferry.transforms.formats.holding.decided_documents import (
+    close_secure,
+    fit_text,
+    refuse_undecided,
 )
 from feedferry.transforms.formats.holding.hold import hold
 from feedferry.transforms.formats.search_document.document_holds import (
@@ -49,17 +48,7 @@ def make_adapter(
         named={name.lower(): field for name, field in fields},
         max_bytes=target.max_content_bytes,
     )
-    return hold(holds, target, refuse=_refuse, fit=fit)
-
-
-def _refuse(record: Record) -> None:
-    acl = record.acl
-    if acl is not None and acl.inherits and not acl.decision and not is_deletion(record):
-        raise RecordError(
-            "acl-inherits",
-            f"an ACL that inherits from {acl.inherit_from!r}; expected the decision of its chain:"
-            " the step `acl: decision` resolves it",
-        )
+    return hold(holds, target, refuse=refuse_undecided, fit=fit)
 
 
 def _fit(draft: Draft, *, has_pipeline: bool | None, named: dict[str, str], max_bytes: int) -> None:
@@ -67,15 +56,11 @@ def _fit(draft: Draft, *, has_pipeline: bool | None, named: dict[str, str], max_
         return
     content = draft.record.content
     if content is not None:
-        if draft.record.arrival is Arrival.CRAWLED:
-            draft.change(arrival=Arrival.PUSHED)
         _fit_content(draft, content, has_pipeline=has_pipeline, max_bytes=max_bytes)
     if draft.record.charset is not None:
         draft.change(charset=None)
-    crawl, acl = draft.record.crawl, draft.record.acl
-    if crawl is not None and crawl.secure and acl is None:
-        draft.lose("secure", "without an ACL: the document is shown to no user")
-        draft.change(acl=Acl(), crawl=replace(crawl, secure=None))
+    acl = draft.record.acl
+    close_secure(draft)
     if draft.record.metadata:
         for meta in draft.record.metadata:
             if is_acl_name(meta.name):
@@ -93,34 +78,14 @@ def _fit_content(
     draft: Draft, content: Content, *, has_pipeline: bool | None, max_bytes: int
 ) -> None:
     """Make a text the body; a document that is no text stays for a pipeline, or is lost."""
-    record = draft.record
     data = decode(content, max_bytes=max_bytes)
-    if record.body is not None:
-        draft.change(content=None)  # the body is its text
-    elif isinstance(content.data, ContentHole) and is_text(record.mimetype, data):
-        draft.change(content=None, body=_text_of_hole(record, data))
-    elif is_text(record.mimetype, data):
-        text = text_of(data, mimetype=record.mimetype, charset=record.charset)
-        title = record.title if record.title is not None else text.title
-        draft.change(content=None, body=text.body, title=title)
-        if text.unreadable:
-            draft.lose("charset", f"{counted(text.unreadable, 'byte')} that are no {text.charset}")
-    elif has_pipeline:
+    if has_pipeline and draft.record.body is None and not is_text(draft.record.mimetype, data):
         draft.change(content=Content(data))
-    else:
-        draft.lose(
-            "content",
-            f"{counted(len(data), 'byte')} of {record.mimetype or 'no type'}, which are no text;"
-            f" the step `text`{'' if has_pipeline is None else ' or target.pipeline'} keeps them",
-        )
-        draft.change(content=None)
-
-
-def _text_of_hole(record: Record, data: bytes) -> str:
-    """Return the text of a hole; the columns of the writer have no texts of another charset."""
-    if not is_plain_text(record.mimetype):
-        raise InspectedError
-    return data.decode()
+        if draft.record.arrival is Arrival.CRAWLED:
+            draft.change(arrival=Arrival.PUSHED)
+        return
+    pipeline = "" if has_pipeline is None else " or target.pipeline"
+    fit_text(draft, content, data, keeps=f"the step `text`{pipeline} keeps them")
 
 
 def _fit_meta(draft: Draft, meta: Meta) -> Meta | None:

@@ -4,7 +4,7 @@ A document without the fields of a decision is shown to no user by our filter, s
 permits no user.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 import msgspec
@@ -21,11 +21,38 @@ from feedferry.schemas.record import (
     Provenance,
     Record,
 )
+from feedferry.schemas.reject import KEPT_BYTES, Place, Reject, record_error, reject_bytes
+from feedferry.schemas.span import Span
 from feedferry.transforms.access.index_fields import acl_of_fields, field_names
+from feedferry.transforms.formats.base import MORE_BYTES, ReadOptions
 from feedferry.transforms.formats.search_document.document_holds import OWN_FIELDS
 from feedferry.transforms.formats.text.dates import parse_date
 
+ReadLines = Callable[[bytes, Provenance, ReadOptions], Record]
+"""Returns the record of some lines; it may raise any exception."""
+
 _ACCESS = frozenset(field_names())
+
+
+def read_lines(
+    lines: bytes, read: ReadLines, *, place: Place, span: Span, options: ReadOptions
+) -> Record | Reject:
+    """Return the record of an action or a command, or the reject of what is none."""
+    provenance = Provenance(
+        source=span.source,
+        span=span.ordinal,
+        line=place.line,
+        offset=place.offset,
+        datasource=span.feed.datasource if span.feed else None,
+        feedtype=(span.feed and span.feed.feedtype) or None,
+    )
+    try:
+        if len(lines) > options.max_unit_bytes + MORE_BYTES:
+            found = f"an action of {len(lines)} bytes"
+            raise RecordError("line-too-long", f"{found}; raise ⟦max_content_bytes⟧")
+        return read(lines, provenance, options)
+    except Exception as exc:
+        return reject_bytes(record_error(exc), span=span, place=place, data=lines[:KEPT_BYTES])
 
 
 def document_of(

@@ -17,14 +17,18 @@ import msgspec
 from feedferry.schemas.acl import Acl
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.record import Action, Provenance, Record
-from feedferry.schemas.reject import KEPT_BYTES, Place, Reject, record_error, reject_bytes
+from feedferry.schemas.reject import Place
 from feedferry.schemas.span import Span
 from feedferry.transforms.access.index_fields import acl_of_fields, field_names, withheld_fields
 from feedferry.transforms.access.solr_filter import WITHHELD_FIELD
-from feedferry.transforms.formats.base import MORE_BYTES, ReadOptions, ReadResult
+from feedferry.transforms.formats.base import ReadOptions, ReadResult
 from feedferry.transforms.formats.places import LinePlaces
 from feedferry.transforms.formats.search_document.document_encoder import id_of
-from feedferry.transforms.formats.search_document.document_reader import document_of, text_of
+from feedferry.transforms.formats.search_document.document_reader import (
+    document_of,
+    read_lines,
+    text_of,
+)
 from feedferry.transforms.formats.solr.solr_format import ALLOW, DENY, FIELD, META
 
 COMMAND = re.compile(rb'\{"(add|delete)":\{(?:"doc":\{("_version_":1,)?)?"id":("(?:[^"\\]|\\.)*+")')
@@ -42,7 +46,9 @@ def read(
     offset = span.offset
     for number, line in enumerate(stream, span.line):
         if not line.isspace():
-            yield _read(line, Place(offset, len(line), number), span, options)
+            yield read_lines(
+                line, _record, place=Place(offset, len(line), number), span=span, options=options
+            )
         offset += len(line)
 
 
@@ -109,24 +115,6 @@ def _find_url(line: bytes) -> str | None:
         return text_of(stated, "url") or url_id(_id_of(stated or command))
     except RecordError:
         return None
-
-
-def _read(line: bytes, place: Place, span: Span, options: ReadOptions) -> Record | Reject:
-    provenance = Provenance(
-        source=span.source,
-        span=span.ordinal,
-        line=place.line,
-        offset=place.offset,
-        datasource=span.feed.datasource if span.feed else None,
-        feedtype=(span.feed and span.feed.feedtype) or None,
-    )
-    try:
-        if len(line) > options.max_unit_bytes + MORE_BYTES:
-            found = f"a command of {len(line)} bytes"
-            raise RecordError("line-too-long", f"{found}; raise ⟦max_content_bytes⟧")
-        return _record(line, provenance, options)
-    except Exception as exc:
-        return reject_bytes(record_error(exc), span=span, place=place, data=line[:KEPT_BYTES])
 
 
 def _record(line: bytes, provenance: Provenance, options: ReadOptions) -> Record:

@@ -128,6 +128,9 @@ class ResponseMeaning(enum.Enum):
     FULL_DISK = "full-disk"
     """The same request may succeed when the appliance has room again."""
 
+    UNFINISHED = "unfinished"
+    """The appliance has not finished yet; the same request returns the result later."""
+
     FATAL = "fatal"
     """The appliance takes nothing until somebody changes its configuration or ours."""
 

@@ -165,6 +165,8 @@ class ChunkSender:
         if last is not None and last.state not in (ChunkState.SENDING, ChunkState.FAILED):
             return last.state
         feedtype = part.chunk.feedtype
+        if self.settings.appliance.protocol.fetches_chunks:
+            return self._leave_to_end(part, feedtype)
         if is_begun and feedtype in ERASING_FEEDTYPES:
             feedtype = INCREMENTAL  # another feedtype would delete the parts before it
         max_records = self.settings.appliance.protocol.max_records
@@ -180,6 +182,16 @@ class ChunkSender:
                 verdict = Verdict(meaning=ResponseMeaning.REFUSED, message=message)
                 return self._settle(part, None, _NO_RESPONSE, verdict)
         return self._send_part(part, feedtype)
+
+    def _leave_to_end(self, part: ChunkPart, feedtype: str | None) -> ChunkState:
+        """Settle a part that is not sent: what ends the run names it to the appliance."""
+        if not self.settings.finish:
+            raise TargetError(
+                f"{self.settings.appliance.url}: fetches the files of whole runs; expected a push"
+                " of a run, and no gateway"
+            )
+        verdict = Verdict(meaning=ResponseMeaning.ACCEPTED, message="fetched by the appliance")
+        return self._settle(part, feedtype, _NO_RESPONSE, verdict)
 
     def _send_part(self, part: ChunkPart, feedtype: str | None) -> ChunkState:
         """Send a part until it is settled; raise if it cannot be."""

@@ -32,6 +32,9 @@ from feedferry.transforms.sinks.push.wire.protocol import Appliance
 from feedferry.transforms.sinks.push.wire.reader import TargetReader
 from feedferry.transforms.sinks.push.wire.responses import judge_response, retry_after_seconds
 
+_UNLIMITED = (ResponseMeaning.FULL_DISK, ResponseMeaning.UNFINISHED)
+"""What is waited for until the push has to end."""
+
 
 class PushInterrupted(Exception):  # noqa: N818 - no error: the operator asked for it
     """The push was asked to end after the current chunk."""
@@ -60,10 +63,10 @@ def send_until_accepted(
         if verdict.meaning is ResponseMeaning.ACCEPTED and not verdict.refused:
             return verdict.message
         seconds = None
-        if verdict.meaning in (ResponseMeaning.RETRY, ResponseMeaning.FULL_DISK):
+        if verdict.meaning is ResponseMeaning.RETRY or verdict.meaning in _UNLIMITED:
             seconds = pauses.next_seconds(
                 at_least=retry_after_seconds(response),
-                is_limited=verdict.meaning is not ResponseMeaning.FULL_DISK,
+                is_limited=verdict.meaning not in _UNLIMITED,
             )
         if seconds is None:
             words = (refusal.words for refusal in verdict.refused)

@@ -11,6 +11,7 @@ import msgspec
 from feedferry.schemas.errors import ConfigError
 from feedferry.transforms.registry import Registry
 from feedferry.transforms.sinks.push.wire.auth import Auth, is_loopback
+from feedferry.transforms.sinks.push.wire.discovery_engine.data_store import DATA_STORE
 from feedferry.transforms.sinks.push.wire.feedergate import FEEDERGATE
 from feedferry.transforms.sinks.push.wire.opensearch.opensearch import OPENSEARCH_CLUSTER
 from feedferry.transforms.sinks.push.wire.protocol import Address, Appliance, ApplianceProtocol
@@ -29,6 +30,7 @@ APPLIANCES = Registry(
     ApplianceProtocol,
     FEEDERGATE,
     RECVDATA,
+    DATA_STORE,
     OPENSEARCH_CLUSTER,
     SOLR_COLLECTION,
 )

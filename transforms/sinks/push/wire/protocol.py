@@ -116,10 +116,13 @@ class ComparedRun(Protocol):
 class RunSession(ComparedRun, Protocol):
     """A run at an appliance; `PushSession` is its class.
 
+    The paths of `chunks` are relative to `root`.
+
     `earlier` is what `begin` has returned for the run before it, of the same client, if each of its
     requests had a reply: none of them can arrive late. Otherwise it is None.
     """
 
+    root: Path
     refused: int
     accepted_refusals: int
     earlier: object
@@ -213,6 +216,9 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     `guard` is called before each request for a part of a chunk, with what `begin` has returned. It
     raises TargetError if another run has taken over.
 
+    A kind that `fetches_chunks` reads the files of chunks itself: `finish` names them, and no chunk
+    is sent.
+
     `judge` returns the meaning of a complete response to a part of a chunk, or to another request;
     it returns None for an unknown text, whose status then decides.
     `judge_probe` returns whether this machine is trusted, by the response to a GET of `probe_path`,
@@ -226,12 +232,14 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     `list_documents` yields the documents of a datasource or profile, or all without one, in any
     order, for a comparison with what was sent. It reads page by page, so that memory does not
     depend on their number. It raises BusyError if feeds wait to be indexed, and TargetError if
-    there is no list. `listed_fields` are the fields that its records state, by the names of
-    differences; others are not compared. `as_listed` returns a record of the input in the form of
-    the list: an appliance that has an ACL in other terms, or a digest in place of fields, has them
-    computed for both sides. Without it, records are compared as they are. `probe` searches for a
-    document, in the form of `as_listed`, as people who may see it and as people who may not.
-    `find_versions` yields the document of a URL in each datasource with the decision that it has.
+    there is no list. Without it, `no_list` is the reason. `listed_fields` are the fields that its
+    records state, by the names of differences; others are not compared.
+
+    `as_listed` returns a record of the input in the form of the list: an appliance that has an ACL
+    in other terms, or a digest in place of fields, has them computed for both sides. Without it,
+    records are compared as they are. `probe` searches for a document, in the form of `as_listed`,
+    as people who may see it and as people who may not. `find_versions` yields the document of a URL
+    in each datasource with the decision that it has.
 
     `takes_groups` returns whether the groups of a job are written to an appliance, too.
     `write_groups` writes those of a job where they have changed, and yields notices; None in place
@@ -246,6 +254,7 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     addresses: str
     find_url: Callable[[Address], str | None]
     takes_any_path: bool = False
+    fetches_chunks: bool = False
     acceptance: str
     fix_server: str
     fix_address: str
@@ -264,6 +273,7 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     begin: Callable[[RunSession], object] | None = None
     finish: Callable[[RunSession], object] | None = None
     list_documents: Callable[[ApplianceReader, str | None], Iterator[ListedDocument]] | None = None
+    no_list: str = ""
     listed_fields: frozenset[str] = frozenset()
     as_listed: Callable[[Record], Record] | None = None
     find_versions: Callable[[ApplianceReader, str], Iterator[Record]] | None = None

@@ -17,7 +17,8 @@ from support.appliance_sockets import certificate
 RECVDATA = "http://search.example.com/texis/dowalk/recvdata.xml"
 EXPECTED = (
     "expected http://HOST[:19900], https://HOST[:19902] or the whole address of a recvdata.xml"
-    " or http://HOST:9200/INDEX or http://HOST:8983/solr/COLLECTION"
+    " or https://HOST/v1/projects/P/…/dataStores/D or http://HOST:9200/INDEX"
+    " or http://HOST:8983/solr/COLLECTION"
 )
 EXPECTED_PROXY = "expected http://HOST:PORT or https://HOST:PORT"
 

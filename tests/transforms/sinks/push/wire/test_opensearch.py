@@ -258,7 +258,7 @@ class ClusterSession:
     """A run at a cluster that is a function of method, path and body."""
 
     refused = accepted_refusals = 0
-    folder = Path()
+    root = folder = Path()
     earlier: object = None
     max_widened: ShareLimit | None = None
 

@@ -94,7 +94,7 @@ class Session:
             requested_feedtype=feedtype,
         )
         self.chunks: Sequence[Chunk] = [chunk]
-        self.folder = folder
+        self.root = self.folder = folder
         self.max_widened: ShareLimit | None = None
         self.steps: dict[str, str] = {}
         self.paths: list[str] = []

@@ -1,0 +1,1 @@
+"""Documents of Google Discovery Engine (Vertex AI Search, Gemini Enterprise)."""

@@ -1,0 +1,1 @@
+"""JSON documents, one a line, with the fields that a mapping file names."""
