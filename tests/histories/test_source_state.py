@@ -186,7 +186,7 @@ def test_a_document_that_was_not_sent_is_one_as_soon_as_a_feed_has_it(
 def test_an_unknown_acl_stays_unknown_if_all_but_its_record_is_sent_again() -> None:
     before = SourceState(items={KEY: replace(ATTACHED, is_known=False)}, logins=LOGINS)
     for damage in ("all", "content", "acl"):
-        put = Put(key=KEY, item=ATTACHED, damage=damage)  # type: ignore[arg-type]
+        put = Put(key=KEY, item=ATTACHED, damage=damage)
         for night, is_corrected in (
             (Night(changes=(Rename(table={}), put)), False),
             (Night(changes=(put,)), True),
