@@ -1,12 +1,14 @@
 """Who may see a document of a source, by the words of the guide, and the feeds of a night."""
 
 import pytest
+from msgspec.structs import replace
 
 from support.histories.changes import (
     Delete,
     Night,
     Put,
     Regroup,
+    Rename,
     applied,
     feeds,
 )
@@ -143,3 +145,50 @@ def test_a_damaged_acl_is_unknown_until_it_is_stated_again() -> None:
     assert unknown.permitted() == set()
     again = Night(changes=(Put(key=key, item=Item(acl=acl(BOB))),))
     assert applied(unknown, again).permitted() == {("bob", key)}
+
+
+KEY = "docs", "docs/d1"
+ATTACHED, ALONE = Item(acl=acl(ALICE)), Item(acl=acl(ALICE), is_alone=True)
+
+
+def documents_sent(before: SourceState, night: Night) -> int:
+    text = "".join(text for _, text in feeds(before, night, is_corrected=False))
+    return text.count("<content>")
+
+
+@pytest.mark.parametrize(
+    ("item", "night", "sent"),
+    [
+        (ATTACHED, Night(changes=(Put(key=KEY, item=ATTACHED),)), 1),
+        (ATTACHED, Night(full=frozenset(["docs"])), 1),
+        (ATTACHED, Night(changes=(Rename(table={}),)), 1),
+        (ATTACHED, Night(), 0),
+        (ALONE, Night(changes=(Put(key=KEY, item=ALONE),)), 1),
+        (ALONE, Night(full=frozenset(["docs"])), 0),
+        (ALONE, Night(changes=(Rename(table={}),)), 0),
+        (ALONE, Night(changes=(Put(key=KEY, item=ALONE, sends="acl"),)), 0),
+    ],
+)
+def test_a_document_that_was_not_sent_is_one_as_soon_as_a_feed_has_it(
+    item: Item, night: Night, sent: int
+) -> None:
+    damaged = Night(changes=(Put(key=KEY, item=item, damage="acl"),))
+    before = applied(SourceState(logins=LOGINS), damaged)
+    again = [
+        replace(change, item=before.items[KEY]) if isinstance(change, Put) else change
+        for change in night.changes
+    ]
+    night = replace(night, changes=tuple(again))
+    assert documents_sent(before, night) == sent
+    assert len(applied(before, night).permitted()) == sent
+
+
+def test_an_unknown_acl_stays_unknown_if_all_but_its_record_is_sent_again() -> None:
+    before = SourceState(items={KEY: replace(ATTACHED, is_known=False)}, logins=LOGINS)
+    for damage in ("all", "content", "acl"):
+        put = Put(key=KEY, item=ATTACHED, damage=damage)
+        for night, is_corrected in (
+            (Night(changes=(Rename(table={}), put)), False),
+            (Night(changes=(put,)), True),
+        ):
+            assert applied(before, night, is_corrected=is_corrected).permitted() == set()

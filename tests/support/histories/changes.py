@@ -102,6 +102,11 @@ class Night(msgspec.Struct, frozen=True, kw_only=True):
     order: int = 0
 
 
+def sent_again(item: Item) -> Literal["all", "acl"]:
+    """Return what a feed of everything has of an item: all, or the ACL of a missing document."""
+    return "acl" if item.is_alone and not item.has_content else "all"
+
+
 def is_sent(put: Put) -> bool:
     """Whether a document is sent, without a damage."""
     return put.sends != "acl" and not put.damage and not put.item.is_folder
@@ -128,15 +133,19 @@ def repeated(before: SourceState, night: Night) -> list[Put]:
 def applied(state: SourceState, night: Night, *, is_corrected: bool = False) -> SourceState:
     """Return the last known state of the source after a night.
 
-    The ACLs of full feeds and of corrected feeds are known, but for those with a damage.
+    A feed of everything, full or not, states all that is not damaged in it. A run stops at a
+    damage of a full feed, which is then corrected.
     """
     for change in night.changes:
         state = _changed(state, change, is_corrected=is_corrected)
-    damaged = {put.key for put in night.changes if isinstance(put, Put) and put.damage == "acl"}
+    damaged = {put.key for put in night.changes if isinstance(put, Put) and put.damage}
+    sends_all = is_corrected or resends(night)
     for key, item in state.items.items():
-        is_stated = key[0] in night.full or (is_corrected and key not in damaged)
-        if is_stated and not item.is_known:
-            state = state.with_item(key, replace(item, is_known=True))
+        if key[0] in night.full or (sends_all and key not in damaged):
+            has_content = not item.is_folder and sent_again(item) == "all"
+            stated = replace(item, is_known=True, has_content=has_content)
+            if stated != item:
+                state = state.with_item(key, stated)
     return state
 
 
@@ -145,7 +154,7 @@ def _changed(state: SourceState, change: Change, *, is_corrected: bool) -> Sourc
         case Delete():
             return state.with_item(change.key, None)
         case Rename():
-            return _renamed(state, change)
+            return replace(state, table=change.table)
         case Join():
             login = replace(state.logins[change.login], groups=change.groups)
             return replace(state, logins={**state.logins, change.login: login})
@@ -155,14 +164,6 @@ def _changed(state: SourceState, change: Change, *, is_corrected: bool) -> Sourc
             return _regrouped(state, change, is_corrected=is_corrected)
         case Put():
             return _with_put(state, change)
-
-
-def _renamed(state: SourceState, change: Rename) -> SourceState:
-    state = replace(state, table=change.table)
-    if not change.resends:
-        return state
-    items = {key: replace(item, is_known=True) for key, item in state.items.items()}
-    return replace(state, items=items)
 
 
 def _regrouped(state: SourceState, change: Regroup, *, is_corrected: bool) -> SourceState:
@@ -224,7 +225,7 @@ def feeds(before: SourceState, night: Night, *, is_corrected: bool) -> Iterator[
                 if key[0] == datasource:
                     damage = damaged[key].damage if key in damaged else ""
                     if not (is_corrected and damage == "all"):
-                        parts[0] += _elements(key, item, damage=damage)
+                        parts[0] += _elements(key, item, sent_again(item), damage)
             if not is_full:
                 parts[0] += [_deletion(put.key) for put in puts if isinstance(put, Delete)]
         else:
@@ -269,7 +270,7 @@ def _elements(key: Key, item: Item, sends: str = "all", damage: str = "") -> lis
     record = f'<record url={url} mimetype="text/plain">{attached}{content}</record>'
     if not item.is_alone or item.acl is None or sends == "content":
         return [record]
-    return [alone, record] if item.has_content else [alone]
+    return [alone, record]
 
 
 def _deletion(key: Key) -> str:

@@ -12,7 +12,17 @@ from msgspec.structs import replace
 from feedferry.pipelines.serve.cluster.rehearsal_cluster import RehearsalCluster
 from feedferry.testing import scripted_server
 from support.forks import forks
-from support.histories.changes import Change, Join, Night, Put, Regroup, Rename, Replace, applied
+from support.histories.changes import (
+    Change,
+    Join,
+    Night,
+    Put,
+    Regroup,
+    Rename,
+    Replace,
+    applied,
+    sent_again,
+)
 from support.histories.observed_index import Backend, ObservedIndex, stand_in
 from support.histories.random_nights import RandomNights, first_state
 from support.histories.simulation import Figures, Simulation, ViolationError
@@ -120,12 +130,11 @@ def _load(state: SourceState) -> Night:
         for group, members in state.groups.items()
     )
     for key, item in state.items.items():
-        is_acl = not item.is_folder and not item.has_content
         changes.append(
             Put(
                 key=key,
                 item=item,
-                sends="acl" if is_acl else "all",
+                sends=sent_again(item),
                 damage="" if item.is_known or item.acl is None else "acl",
             )
         )
