@@ -90,7 +90,7 @@ def test_an_acl_that_inherits_is_not_compared_without_its_chain(
     server: IndexServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["verify", "feed.xml", "--against", server.url]) == 1
-    expected = "expected the decision of its chain: --to opensearch resolves it"
+    expected = "expected the decision of its chain: the step `acl: decision` resolves it"
     assert expected in capsys.readouterr().out
 
 
