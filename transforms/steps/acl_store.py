@@ -84,9 +84,9 @@ feed = excluded.feed, place = excluded.place
 WHERE NOT alone
 """
 _HIDE_ALONE = f"""
-INSERT INTO acls VALUES (?1, ?2, NULL, TRUE, FALSE, ?3, FALSE, NULL, NULL, ?4, ?5)
+INSERT INTO acls VALUES (?, ?, NULL, TRUE, FALSE, ?, FALSE, NULL, NULL, ?, ?)
 ON CONFLICT DO UPDATE SET alone = TRUE, acl = NULL, feed = excluded.feed, place = excluded.place,
-number = iif(?6, number, {NOT_HIDDEN})
+number = iif(?, number, {NOT_HIDDEN})
 WHERE acl IS NULL OR acl = x'C0'
 """
 _MAY_BE_PARENT = "(is_parent OR alone)"
