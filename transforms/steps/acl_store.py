@@ -39,6 +39,7 @@ from feedferry.transforms.steps.kept_acls import (
     CHANGED_ACLS,
     KEPT_ACLS,
     SENT_ACLS,
+    SETTLE_DOUBTS,
     UPGRADED_ACLS,
     KeptAcl,
     feed_number,
@@ -98,10 +99,6 @@ SELECT 1 FROM acls WHERE url = :url AND acl <> x'C0' AND number <= :number AND (
         SELECT 1 FROM acls WHERE url = :url AND datasource = :datasource AND {_MAY_BE_PARENT}
     )
 )
-"""
-_SETTLE = f"""
-UPDATE acls SET acl = NULL, number = {NOT_HIDDEN}
-WHERE acl NOT NULL AND is_parent AND number <= (SELECT max(number) FROM doubts)
 """
 _IS_CLEARED = "SELECT 1 FROM acls WHERE url = ? AND acl IS NULL AND number = 0"
 _LAST_NUMBER = """
@@ -323,7 +320,7 @@ def _store_records(
             database.execute(_INDEX)
             write_changed(database, path.with_name(CHANGED_ACLS), after=acls.begin)
         if is_doubtful:
-            database.execute(_SETTLE)
+            database.execute(SETTLE_DOUBTS.format("acls"))
         kept = path.with_name(KEPT_ACLS)
         write_kept(database, kept, before=before, has_heirs=inputs.sends_decisions)
 

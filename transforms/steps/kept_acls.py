@@ -162,10 +162,12 @@ ON CONFLICT DO UPDATE SET acl = excluded.acl, parent = excluded.parent
 WHERE acl <> x'C0' OR :was_hidden
 """
 _LAST_DOUBT = f"ifnull(max(number), {UNSURE - 1})"
-_SETTLE = f"""
-UPDATE kept SET acl = NULL, number = {NOT_HIDDEN}
+SETTLE_DOUBTS = f"""
+UPDATE {{0}} SET acl = NULL, number = {NOT_HIDDEN}
 WHERE acl NOT NULL AND is_parent AND number <= (SELECT {_LAST_DOUBT} FROM doubts)
 """
+"""Makes doubtful ACLs of a table unknown."""
+
 _DOUBT_ALL = "UPDATE kept SET acl = NULL WHERE is_parent"
 _CLEAR = "UPDATE kept SET acl = NULL, number = 0 WHERE acl IS NOT x'C0'"
 _COPY_BYTES = 1 << 20
@@ -403,7 +405,7 @@ def settle_doubts(path: Path) -> None:
     if not path.exists():
         return
     with closing(sqlite3.connect(path)) as kept, kept:
-        kept.execute(_SETTLE)
+        kept.execute(SETTLE_DOUBTS.format("kept"))
         kept.execute("DELETE FROM doubts")
 
 
