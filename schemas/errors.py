@@ -134,6 +134,12 @@ class RecordError(FeedferryError):
         self.reason = in_flags(reason)
 
 
+def not_unicode_error(exc: UnicodeEncodeError) -> RecordError:
+    """Return the error of a record whose text has a lone surrogate, as no encoding holds it."""
+    code = f"U+{ord(exc.object[exc.start]):04X}"
+    return RecordError("not-unicode", f"a lone surrogate {code}; expected Unicode text")
+
+
 class ProgramError(RecordError):
     """A call of a program failed; `stdout` is its output."""
 

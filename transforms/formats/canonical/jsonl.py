@@ -20,7 +20,7 @@ from typing import IO, Any, ClassVar
 
 import msgspec
 
-from feedferry.schemas.errors import RecordError
+from feedferry.schemas.errors import RecordError, not_unicode_error
 from feedferry.schemas.membership import Membership, RecordOrMembership
 from feedferry.schemas.record import Provenance, Record
 from feedferry.schemas.reject import KEPT_BYTES, Place, Reject, record_error, reject_bytes
@@ -165,8 +165,7 @@ def line(result: ReadResult) -> bytes:
         fields = _without_defaults(result)
         return _json(fields) + b"\n"
     except UnicodeEncodeError as exc:
-        code = f"U+{ord(exc.object[exc.start]):04X}"
-        raise RecordError("not-unicode", f"a lone surrogate {code}; expected Unicode text") from exc
+        raise not_unicode_error(exc) from exc
 
 
 def _documents(kind: ColumnKind) -> EncodeColumn:

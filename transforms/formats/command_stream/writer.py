@@ -20,7 +20,7 @@ from itertools import groupby
 
 from feedferry.schemas.acl import Acl
 from feedferry.schemas.content import decode
-from feedferry.schemas.errors import RecordError
+from feedferry.schemas.errors import RecordError, not_unicode_error
 from feedferry.schemas.record import Action, Crawl, Extra, Record
 from feedferry.transforms.formats.base import Encoder, WriteOptions
 from feedferry.transforms.formats.command_stream.doc_ids import id_maker
@@ -81,7 +81,7 @@ def request(
     try:
         tokens = [writer.plain(name, value) for name, value in commands]
     except UnicodeEncodeError as exc:
-        raise _not_unicode(exc) from None  # the exception holds the value
+        raise not_unicode_error(exc) from None  # the exception holds the value
     return writer.header() + b"".join(tokens)
 
 
@@ -168,7 +168,7 @@ class CommandEncoder(Encoder):
         try:
             return self._encode(record)
         except UnicodeEncodeError as exc:
-            raise _not_unicode(exc) from exc
+            raise not_unicode_error(exc) from exc
 
     @abstractmethod
     def _encode(self, record: Record) -> bytes: ...
@@ -347,11 +347,6 @@ class AuthorizerEncoder(CommandEncoder):
         before += [self._token("group", group) for group in groups]
         after = [self._token("authz-status", status) for status in statuses]
         return b"".join((*before, self._id(record), *after))
-
-
-def _not_unicode(exc: UnicodeEncodeError) -> RecordError:
-    code = f"U+{ord(exc.object[exc.start]):04X}"
-    return RecordError("not-unicode", f"a lone surrogate {code}; expected Unicode text")
 
 
 def _extras(record: Record) -> Iterator[Extra]:

@@ -11,7 +11,7 @@ decision of an ACL and all above it, if it has no denials.
 import msgspec
 import pybase64
 
-from feedferry.schemas.errors import RecordError
+from feedferry.schemas.errors import not_unicode_error
 from feedferry.schemas.record import Action, Record
 from feedferry.transforms.formats.base import Encoder, WriteOptions
 from feedferry.transforms.formats.discovery_engine.discovery_format import MAX_CONTENT_BYTES
@@ -37,9 +37,7 @@ class DiscoveryEncoder(Encoder):
         try:
             return msgspec.json.encode(self._line(record)) + b"\n"
         except UnicodeEncodeError as exc:
-            code = f"U+{ord(exc.object[exc.start]):04X}"
-            reason = f"a lone surrogate {code}; expected Unicode text"
-            raise RecordError("not-unicode", reason) from exc
+            raise not_unicode_error(exc) from exc
 
     def _line(self, record: Record) -> dict[str, object]:
         data: dict[str, object] = {"url": record.url, "datasource": self._datasource}

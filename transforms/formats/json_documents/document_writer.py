@@ -14,7 +14,7 @@ from datetime import UTC
 
 import msgspec
 
-from feedferry.schemas.errors import RecordError
+from feedferry.schemas.errors import not_unicode_error
 from feedferry.schemas.record import Action, Record
 from feedferry.transforms.formats.base import Encoder, WriteOptions
 from feedferry.transforms.formats.holding.decided_documents import hashed_id
@@ -38,9 +38,7 @@ class JsonDocumentEncoder(Encoder):
         try:
             return msgspec.json.encode(self._line(record)) + b"\n"
         except UnicodeEncodeError as exc:
-            code = f"U+{ord(exc.object[exc.start]):04X}"
-            reason = f"a lone surrogate {code}; expected Unicode text"
-            raise RecordError("not-unicode", reason) from exc
+            raise not_unicode_error(exc) from exc
 
     def _line(self, record: Record) -> dict[str, object]:
         mapping, action = self._mapping, self._mapping.action

@@ -20,7 +20,7 @@ from typing import ClassVar
 import msgspec
 
 from feedferry.schemas.content import CHECKED, decode
-from feedferry.schemas.errors import RecordError
+from feedferry.schemas.errors import not_unicode_error
 from feedferry.schemas.record import Action, Content, Meta, Record
 from feedferry.transforms.access.index_fields import (
     AccessFields,
@@ -164,9 +164,7 @@ class BulkEncoder(DocumentEncoder):
         try:
             return _encoder.encode_lines(self._lines(record))
         except UnicodeEncodeError as exc:
-            code = f"U+{ord(exc.object[exc.start]):04X}"
-            reason = f"a lone surrogate {code}; expected Unicode text"
-            raise RecordError("not-unicode", reason) from exc
+            raise not_unicode_error(exc) from exc
 
     def elements(self, record: Record) -> Pieces | None:
         """Return the lines of a record in pieces; None where its elements depend on each other."""

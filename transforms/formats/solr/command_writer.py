@@ -23,7 +23,7 @@ from datetime import UTC
 
 import msgspec
 
-from feedferry.schemas.errors import RecordError
+from feedferry.schemas.errors import RecordError, not_unicode_error
 from feedferry.schemas.record import Action, Record
 from feedferry.transforms.access.index_fields import (
     EVERYONE,
@@ -67,9 +67,7 @@ class SolrEncoder(DocumentEncoder):
         try:
             return self._line(record)
         except UnicodeEncodeError as exc:
-            code = f"U+{ord(exc.object[exc.start]):04X}"
-            reason = f"a lone surrogate {code}; expected Unicode text"
-            raise RecordError("not-unicode", reason) from exc
+            raise not_unicode_error(exc) from exc
 
     def _line(self, record: Record) -> bytes:
         id = solr_id(self.datasource or "", id_of(record.url))
