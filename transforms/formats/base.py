@@ -281,6 +281,16 @@ class KindRefusal(NamedTuple):
     reason: str
 
 
+WHOLE_DOCUMENTS = dict.fromkeys(
+    (Kind.UPDATE, Kind.UPDATE_OF_FIELDS, Kind.UPDATE_OF_NOTHING),
+    KindRefusal(
+        "partial-update",
+        "an update of some fields; expected a whole document: the step `merge` makes one",
+    ),
+)
+"""What is refused by a target that replaces all of a document."""
+
+
 class Holds(msgspec.Struct, frozen=True, kw_only=True):
     """The fields of a record that a format holds, next to the URL. Undeclared fields are lost.
 

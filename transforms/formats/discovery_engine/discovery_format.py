@@ -1,7 +1,14 @@
 """The format of documents of Discovery Engine: what a document of a data store may have."""
 
 from feedferry.schemas.record import Action
-from feedferry.transforms.formats.base import Format, Holds, Kind, KindRefusal, deferred
+from feedferry.transforms.formats.base import (
+    WHOLE_DOCUMENTS,
+    Format,
+    Holds,
+    Kind,
+    KindRefusal,
+    deferred,
+)
 
 MAX_FILE_BYTES = 100_000_000
 MAX_CONTENT_BYTES = 1_000_000
@@ -33,13 +40,7 @@ HOLDS = Holds(
             " only",
         )
     }
-    | dict.fromkeys(
-        (Kind.UPDATE, Kind.UPDATE_OF_FIELDS, Kind.UPDATE_OF_NOTHING),
-        KindRefusal(
-            "partial-update",
-            "an update of some fields; expected a whole document: the step `merge` makes one",
-        ),
-    ),
+    | WHOLE_DOCUMENTS,
 )
 
 DISCOVERY_ENGINE = Format(

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from feedferry.schemas.own_key import OwnKey
 from feedferry.schemas.record import Action
-from feedferry.transforms.formats.base import Format, Holds, Kind, KindRefusal, Target, deferred
+from feedferry.transforms.formats.base import WHOLE_DOCUMENTS, Format, Holds, Target, deferred
 from feedferry.transforms.formats.json_documents.document_mapping import (
     DEFAULT_MAPPING,
     DocumentMapping,
@@ -43,13 +43,7 @@ HOLDS = Holds(
         "metadata": "values that are no text, and names of other fields",
         "secure": "without an ACL, no user may see the document",
     },
-    refuses=dict.fromkeys(
-        (Kind.UPDATE, Kind.UPDATE_OF_FIELDS, Kind.UPDATE_OF_NOTHING),
-        KindRefusal(
-            "partial-update",
-            "an update of some fields; expected a whole document: the step `merge` makes one",
-        ),
-    ),
+    refuses=WHOLE_DOCUMENTS,
 )
 
 

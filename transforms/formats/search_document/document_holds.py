@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.record import Action
 from feedferry.transforms.access.index_fields import field_names
-from feedferry.transforms.formats.base import Holds, Kind, KindRefusal
+from feedferry.transforms.formats.base import WHOLE_DOCUMENTS, Holds, Kind, KindRefusal
 
 MAX_ID_BYTES = 512
 """A longer id makes a request fail as a whole."""
@@ -60,13 +60,7 @@ HOLDS = Holds(
         "secure": "without an ACL, no user finds the document",
         "fields": "values longer than 32,000 bytes",
     },
-    refuses=dict.fromkeys(
-        (Kind.UPDATE, Kind.UPDATE_OF_FIELDS, Kind.UPDATE_OF_NOTHING),
-        KindRefusal(
-            "partial-update",
-            "an update of some fields; expected a whole document: the step `merge` makes one",
-        ),
-    )
+    refuses=WHOLE_DOCUMENTS
     | {
         Kind.PATTERN: KindRefusal(
             "delete-pattern",
