@@ -19,7 +19,6 @@ from feedferry.transforms.formats.discovery_engine.discovery_format import (
     MAX_CONTENT_BYTES,
 )
 from feedferry.transforms.formats.discovery_engine.reader_lists import readers_of_document
-from feedferry.transforms.formats.holding.acl_metadata import is_acl_name
 from feedferry.transforms.formats.holding.adapt_rules import (
     Draft,
     counted,
@@ -31,6 +30,7 @@ from feedferry.transforms.formats.holding.adapt_rules import (
 from feedferry.transforms.formats.holding.decided_documents import (
     close_secure,
     fit_text,
+    lose_acl_metadata,
     refuse_undecided,
 )
 from feedferry.transforms.formats.holding.hold import hold
@@ -77,9 +77,7 @@ def _fit(draft: Draft, *, max_bytes: int) -> None:
     if draft.record.charset is not None:
         draft.change(charset=None)
     close_secure(draft)
-    for meta in draft.record.metadata:
-        if is_acl_name(meta.name):
-            draft.lose("acl", f"metadata {meta.name!r}")
+    lose_acl_metadata(draft)
     if draft.record.metadata:
         fit_metadata(draft, _fit_meta)
     acl = draft.record.acl

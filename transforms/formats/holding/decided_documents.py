@@ -10,6 +10,7 @@ from feedferry.schemas.errors import RecordError
 from feedferry.schemas.record import Arrival, Content, Record
 from feedferry.transforms.content_types.document_text import is_plain_text, is_text, text_of
 from feedferry.transforms.formats.fast_path.columns.holes import ContentHole, InspectedError
+from feedferry.transforms.formats.holding.acl_metadata import is_acl_name
 from feedferry.transforms.formats.holding.adapt_rules import Draft, counted, is_deletion
 
 
@@ -30,6 +31,13 @@ def close_secure(draft: Draft) -> None:
     if crawl is not None and crawl.secure and draft.record.acl is None:
         draft.lose("secure", "without an ACL: the document is shown to no user")
         draft.change(acl=Acl(), crawl=replace(crawl, secure=None))
+
+
+def lose_acl_metadata(draft: Draft) -> None:
+    """Count metadata with the name of an ACL as lost: the target would not apply it."""
+    for meta in draft.record.metadata:
+        if is_acl_name(meta.name):
+            draft.lose("acl", f"metadata {meta.name!r}")
 
 
 def fit_text(

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from feedferry.schemas.content import decode
 from feedferry.schemas.record import Meta
 from feedferry.transforms.formats.base import Adapter, Target
-from feedferry.transforms.formats.holding.acl_metadata import is_acl_name
 from feedferry.transforms.formats.holding.adapt_rules import (
     Draft,
     counted,
@@ -19,6 +18,7 @@ from feedferry.transforms.formats.holding.adapt_rules import (
 from feedferry.transforms.formats.holding.decided_documents import (
     close_secure,
     fit_text,
+    lose_acl_metadata,
     refuse_undecided,
 )
 from feedferry.transforms.formats.holding.hold import hold
@@ -61,9 +61,7 @@ def _fit(
     if draft.record.charset is not None:
         draft.change(charset=None)
     close_secure(draft)
-    for meta in draft.record.metadata:
-        if is_acl_name(meta.name):
-            draft.lose("acl", f"metadata {meta.name!r}")
+    lose_acl_metadata(draft)
     if draft.record.metadata:
         fit_metadata(draft, fit_meta)
     acl = draft.record.acl

@@ -10,7 +10,6 @@ from feedferry.schemas.record import Arrival, Content, Field, Meta
 from feedferry.transforms.content_types.document_text import is_text
 from feedferry.transforms.formats.base import Adapter, Holds, Target
 from feedferry.transforms.formats.fast_path.columns.holes import inspected
-from feedferry.transforms.formats.holding.acl_metadata import is_acl_name
 from feedferry.transforms.formats.holding.adapt_rules import (
     Draft,
     counted,
@@ -21,6 +20,7 @@ from feedferry.transforms.formats.holding.adapt_rules import (
 from feedferry.transforms.formats.holding.decided_documents import (
     close_secure,
     fit_text,
+    lose_acl_metadata,
     refuse_undecided,
 )
 from feedferry.transforms.formats.holding.hold import hold
@@ -62,9 +62,7 @@ def _fit(draft: Draft, *, has_pipeline: bool | None, named: dict[str, str], max_
     acl = draft.record.acl
     close_secure(draft)
     if draft.record.metadata:
-        for meta in draft.record.metadata:
-            if is_acl_name(meta.name):
-                draft.lose("acl", f"metadata {meta.name!r}")
+        lose_acl_metadata(draft)
         fit_metadata(draft, _fit_meta)
         if named:
             _metadata_as_fields(draft, named)
